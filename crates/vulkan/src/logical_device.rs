@@ -2,7 +2,7 @@
 
 use super::call::{CallMonitor, Context, VulkanError};
 use super::instance::Instance;
-use super::physical_device::{FeatureChain, OPTIONAL_EXTENSIONS, PhysicalDevice, extensions_of};
+use super::physical_device::{FeatureChain, OPTIONAL_EXTENSIONS, PhysicalDevice};
 use crate::basis::units::Bytes;
 use crate::device::capability::DeviceInfo;
 use ash::{ext, khr, vk};
@@ -26,6 +26,8 @@ pub struct Device {
     pub(super) statistics: Option<khr::pipeline_executable_properties::Device>,
     /// `VK_EXT_device_fault`, which reports why a device was lost, if the driver has it.
     pub(super) fault: Option<ext::device_fault::Device>,
+    /// Whether the flags of descriptor indexing may be used.
+    pub(super) indexes_descriptors: bool,
     /// Freed before the device is destroyed.
     pub(super) allocator: ManuallyDrop<RefCell<Allocator>>,
     /// Properties, limits and features of the device.
@@ -48,19 +50,16 @@ impl Device {
         physical: &PhysicalDevice,
         robust_access: bool,
     ) -> Result<Rc<Self>, VulkanError> {
-        let extensions = extensions_of(instance, physical.handle)?;
-        // SAFETY: the physical device belongs to `instance`.
-        let api = unsafe { instance.handle.get_physical_device_properties(physical.handle) }.api_version;
-        let mut chain = FeatureChain::supported(instance, physical.handle, api, &extensions);
+        let mut chain = FeatureChain::supported(instance, physical.handle)?;
         disable_unused(&mut chain, robust_access);
         let names: Vec<_> = OPTIONAL_EXTENSIONS
             .iter()
-            .filter(|(name, _)| extensions.contains(*name))
+            .filter(|(name, _)| chain.extensions.contains(*name))
             .map(|(name, _)| name.as_ptr())
             .collect();
         let queues =
             [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&[1.0])];
-        let handle = chain.with_head(api, &extensions, |features| {
+        let handle = chain.with_head(|features| {
             let info = vk::DeviceCreateInfo::default()
                 .queue_create_infos(&queues)
                 .enabled_extension_names(&names)
@@ -87,6 +86,7 @@ impl Device {
             queue_family: physical.queue_family,
             statistics,
             fault,
+            indexes_descriptors: chain.indexes_descriptors(),
             allocator: ManuallyDrop::new(RefCell::new(allocator)),
             info: physical.info.clone(),
             instance: Rc::clone(instance),

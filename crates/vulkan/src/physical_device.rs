@@ -92,7 +92,7 @@ pub(super) struct FeatureChain {
     pub(super) core_builtins: vk::PhysicalDeviceShaderCoreBuiltinsFeaturesARM<'static>,
     /// Version and extensions of the device.
     api: u32,
-    extensions: Extensions,
+    pub(super) extensions: BTreeSet<CString>,
     /// Rounding and denormal modes. Vulkan counts them among properties: they need not be enabled.
     float_controls: vk::PhysicalDeviceFloatControlsProperties<'static>,
 }
@@ -230,16 +230,13 @@ const fn headers(minor: u32, patch: u32) -> u32 {
     vk::make_api_version(0, 1, minor, patch)
 }
 
-/// Names of a device's extensions.
-pub(super) type Extensions = BTreeSet<CString>;
-
 /// Returns the extensions of a device, without those that an active validation layer is too old for.
-pub(super) fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> Result<Extensions, VulkanError> {
+fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> Result<BTreeSet<CString>, VulkanError> {
     // SAFETY: `device` belongs to the live instance.
     let list = unsafe { instance.handle.enumerate_device_extension_properties(device) };
     let list = list.call("vkEnumerateDeviceExtensionProperties")?;
     let newest = instance.validated_version.unwrap_or(u32::MAX);
-    let mut extensions = Extensions::new();
+    let mut extensions = BTreeSet::new();
     for name in list.iter().filter_map(|extension| extension.extension_name_as_c_str().ok()) {
         if !OPTIONAL_EXTENSIONS.iter().any(|(extension, version)| *extension == name && *version > newest) {
             extensions.insert(name.to_owned());
@@ -249,15 +246,11 @@ pub(super) fn extensions_of(instance: &Instance, device: vk::PhysicalDevice) -> 
 }
 
 impl FeatureChain {
-    /// Links the structures that `api` and `extensions` allow, and passes the head of the chain to `call`.
-    pub(super) fn with_head<R>(
-        &mut self,
-        api: u32,
-        extensions: &Extensions,
-        call: impl FnOnce(&mut vk::PhysicalDeviceFeatures2<'_>) -> R,
-    ) -> R {
+    /// Links the structures that the device's version and extensions allow, and passes the head of the chain to `call`.
+    pub(super) fn with_head<R>(&mut self, call: impl FnOnce(&mut vk::PhysicalDeviceFeatures2<'_>) -> R) -> R {
         let mut head = vk::PhysicalDeviceFeatures2::default().features(self.core);
-        let has = |name: &CStr| extensions.contains(name);
+        let (api, has_size_control) = (self.api, self.has_size_control());
+        let has = |name: &CStr| self.extensions.contains(name);
         macro_rules! link {
             ($($member:ident if $is_supported:expr;)*) => {$(
                 // Links from an earlier call point to where the structures were then.
@@ -270,7 +263,7 @@ impl FeatureChain {
         link! {
             v11 if api >= vk::API_VERSION_1_2;
             v12 if api >= vk::API_VERSION_1_2;
-            size_control if has_size_control(api, extensions);
+            size_control if has_size_control;
             maintenance4 if api >= vk::API_VERSION_1_3;
             integer_dot if api >= vk::API_VERSION_1_3 || has(khr::shader_integer_dot_product::NAME);
             atomic_float if has(ext::shader_atomic_float::NAME);
@@ -311,23 +304,43 @@ impl FeatureChain {
     }
 
     /// Queries the features that `device` supports.
-    pub(super) fn supported(
-        instance: &Instance,
-        device: vk::PhysicalDevice,
-        api: u32,
-        extensions: &Extensions,
-    ) -> Self {
-        let mut chain = Self { api, extensions: extensions.clone(), ..Self::default() };
-        chain.with_head(api, extensions, |head| {
+    pub(super) fn supported(instance: &Instance, device: vk::PhysicalDevice) -> Result<Self, VulkanError> {
+        // SAFETY: `device` belongs to the live instance.
+        let api = unsafe { instance.handle.get_physical_device_properties(device) }.api_version;
+        let mut chain = Self { api, extensions: extensions_of(instance, device)?, ..Self::default() };
+        chain.with_head(|head| {
             // SAFETY: the chain holds only structures that belong to the device's version and extensions.
             unsafe { instance.handle.get_physical_device_features2(device, head) }
         });
-        if api >= vk::API_VERSION_1_2 || extensions.contains(khr::shader_float_controls::NAME) {
+        if api >= vk::API_VERSION_1_2 || chain.extensions.contains(khr::shader_float_controls::NAME) {
             let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut chain.float_controls);
             // SAFETY: as above.
             unsafe { instance.handle.get_physical_device_properties2(device, &mut properties) };
         }
-        chain
+        Ok(chain)
+    }
+
+    /// Whether the device can be asked for a sub-group size.
+    fn has_size_control(&self) -> bool {
+        self.api >= vk::API_VERSION_1_3 || self.extensions.contains(ext::subgroup_size_control::NAME)
+    }
+
+    /// Whether the device has the features that the flags of descriptor indexing need, all of which are enabled if it
+    /// has them.
+    pub(super) fn indexes_descriptors(&self) -> bool {
+        let v12 = &self.v12;
+        let needed = [
+            v12.descriptor_binding_uniform_buffer_update_after_bind,
+            v12.descriptor_binding_sampled_image_update_after_bind,
+            v12.descriptor_binding_storage_image_update_after_bind,
+            v12.descriptor_binding_storage_buffer_update_after_bind,
+            v12.descriptor_binding_uniform_texel_buffer_update_after_bind,
+            v12.descriptor_binding_storage_texel_buffer_update_after_bind,
+            v12.descriptor_binding_update_unused_while_pending,
+            v12.descriptor_binding_partially_bound,
+            v12.descriptor_binding_variable_descriptor_count,
+        ];
+        needed.iter().all(|feature| *feature == vk::TRUE)
     }
 
     fn has(&self, extension: &CStr) -> vk::Bool32 {
@@ -502,24 +515,22 @@ struct Properties {
 }
 
 impl Properties {
-    fn of(instance: &Instance, device: vk::PhysicalDevice, extensions: &Extensions) -> Self {
-        // SAFETY: `device` belongs to the live instance.
-        let api = unsafe { instance.handle.get_physical_device_properties(device) }.api_version;
+    fn of(instance: &Instance, device: vk::PhysicalDevice, chain: &FeatureChain) -> Self {
         let mut properties = Self::default();
         let mut head = vk::PhysicalDeviceProperties2::default()
             .push_next(&mut properties.id)
             .push_next(&mut properties.subgroup)
             .push_next(&mut properties.allocation);
-        if api >= vk::API_VERSION_1_2 {
+        if chain.api >= vk::API_VERSION_1_2 {
             head = head.push_next(&mut properties.driver);
         }
-        if has_size_control(api, extensions) {
+        if chain.has_size_control() {
             head = head.push_next(&mut properties.sizes);
         }
-        if api >= vk::API_VERSION_1_3 {
+        if chain.api >= vk::API_VERSION_1_3 {
             head = head.push_next(&mut properties.buffer);
         }
-        if extensions.contains(ext::pci_bus_info::NAME) {
+        if chain.extensions.contains(ext::pci_bus_info::NAME) {
             head = head.push_next(properties.pci.insert(vk::PhysicalDevicePCIBusInfoPropertiesEXT::default()));
         }
         // SAFETY: the chain holds only structures that belong to the device's version and extensions.
@@ -568,8 +579,8 @@ impl Properties {
         Some(format!("{:04x}:{:02x}:{:02x}.{:x}", pci.pci_domain, pci.pci_bus, pci.pci_device, pci.pci_function))
     }
 
-    fn subgroup(&self, chain: &FeatureChain, extensions: &Extensions) -> Subgroup {
-        let size_control = has_size_control(self.core.api_version, extensions)
+    fn subgroup(&self, chain: &FeatureChain) -> Subgroup {
+        let size_control = chain.has_size_control()
             && chain.size_control.subgroup_size_control == vk::TRUE
             && self.sizes.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE);
         let size = self.subgroup.subgroup_size;
@@ -613,40 +624,33 @@ impl Properties {
     }
 }
 
-/// Whether a device of this version and extensions can be asked for a sub-group size.
-fn has_size_control(api: u32, extensions: &Extensions) -> bool {
-    api >= vk::API_VERSION_1_3 || extensions.contains(ext::subgroup_size_control::NAME)
-}
-
 fn describe_device(
     instance: &Instance,
     device: vk::PhysicalDevice,
     index: usize,
 ) -> Result<PhysicalDevice, VulkanError> {
-    let extensions = extensions_of(instance, device)?;
-    let properties = Properties::of(instance, device, &extensions);
-    let api = properties.core.api_version;
-    let chain = FeatureChain::supported(instance, device, api, &extensions);
+    let chain = FeatureChain::supported(instance, device)?;
+    let properties = Properties::of(instance, device, &chain);
     let queue_family = queue_family(instance, device);
     let info = DeviceInfo {
         index,
         name: text(properties.core.device_name_as_c_str().ok()),
         kind: properties.kind(),
         driver: properties.driver(),
-        api_version: version(api),
+        api_version: version(chain.api),
         vendor_id: properties.core.vendor_id,
         device_id: properties.core.device_id,
         uuid: uuid(properties.id.device_uuid),
         pci_address: properties.pci_address(),
         heaps: heaps(instance, device),
-        subgroup: properties.subgroup(&chain, &extensions),
+        subgroup: properties.subgroup(&chain),
         limits: properties.limits(),
         timestamps: Timestamps {
             period_ns: properties.core.limits.timestamp_period,
             valid_bits: queue_family.timestamp_bits,
         },
         features: chain.features(),
-        cooperative_matrices: cooperative_matrices(instance, device, &extensions, &chain)?,
+        cooperative_matrices: cooperative_matrices(instance, device, &chain)?,
         flexible_matrices: flexible_matrices(instance, device, &chain)?,
     };
     Ok(PhysicalDevice { handle: device, queue_family: queue_family.index, info })
@@ -707,10 +711,9 @@ fn operations(subgroup: &vk::PhysicalDeviceSubgroupProperties<'_>) -> Vec<String
 fn cooperative_matrices(
     instance: &Instance,
     device: vk::PhysicalDevice,
-    extensions: &Extensions,
     chain: &FeatureChain,
 ) -> Result<Vec<CooperativeMatrix>, VulkanError> {
-    if !extensions.contains(khr::cooperative_matrix::NAME) || chain.matrix.cooperative_matrix != vk::TRUE {
+    if chain.matrix.cooperative_matrix != vk::TRUE {
         return Ok(vec![]);
     }
     let functions = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);

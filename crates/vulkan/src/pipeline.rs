@@ -149,7 +149,7 @@ impl PipelineLayout {
     /// Creates the layout that a program stated. Flags of descriptor indexing are left out on a device without these features,
     /// and those of extensions always.
     fn stated(device: &Rc<Device>, stated: &StatedLayout) -> Result<Self, VulkanError> {
-        let has_indexing = indexes_descriptors(device);
+        let has_indexing = device.indexes_descriptors;
         if let Some(reason) = too_many_descriptors(device, stated, has_indexing) {
             return Err(VulkanError::Unsupported(reason));
         }
@@ -230,31 +230,6 @@ fn too_many_descriptors(device: &Device, stated: &StatedLayout, has_indexing: bo
         let count: u64 = of_kind.map(|binding| u64::from(binding.count)).sum();
         (count > most.into()).then(|| format!("its layout has {count} {what}; the device allows {most}"))
     })
-}
-
-/// Whether the device has the features that the flags of descriptor indexing need, all of which are enabled if it has them.
-fn indexes_descriptors(device: &Device) -> bool {
-    let instance = &device.instance.handle;
-    // SAFETY: the instance and its device are alive.
-    if unsafe { instance.get_physical_device_properties(device.physical) }.api_version < vk::API_VERSION_1_2 {
-        return false;
-    }
-    let mut indexing = vk::PhysicalDeviceVulkan12Features::default();
-    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut indexing);
-    // SAFETY: as above.
-    unsafe { instance.get_physical_device_features2(device.physical, &mut features) };
-    let needed = [
-        indexing.descriptor_binding_uniform_buffer_update_after_bind,
-        indexing.descriptor_binding_sampled_image_update_after_bind,
-        indexing.descriptor_binding_storage_image_update_after_bind,
-        indexing.descriptor_binding_storage_buffer_update_after_bind,
-        indexing.descriptor_binding_uniform_texel_buffer_update_after_bind,
-        indexing.descriptor_binding_storage_texel_buffer_update_after_bind,
-        indexing.descriptor_binding_update_unused_while_pending,
-        indexing.descriptor_binding_partially_bound,
-        indexing.descriptor_binding_variable_descriptor_count,
-    ];
-    needed.iter().all(|feature| *feature == vk::TRUE)
 }
 
 impl Drop for PipelineLayout {
