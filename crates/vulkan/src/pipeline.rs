@@ -6,7 +6,7 @@ use crate::basis::units::{Bytes, Metric, Nanos};
 use crate::case::compiled::{CompiledKernel, Inspection, Representation};
 use crate::case::statistics::SUBGROUP_SIZE;
 use crate::device::cache::CacheFolder;
-use crate::device::capability::Subgroup;
+use crate::device::capability::{DeviceLimits, Subgroup};
 use crate::kernel::buffer::{Binding, Descriptor, SpecValue, StatedBinding, StatedLayout, StatedRange, StatedSet};
 use crate::kernel::interface::SlotKind;
 use crate::kernel::program::{Dispatch, Program};
@@ -61,40 +61,25 @@ struct Key {
     shader: String,
     constants: Vec<SpecValue>,
     subgroup_size: Option<u32>,
-    layout: LayoutKey,
+    layout: StatedLayout,
 }
 
-/// Everything that determines a layout.
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum LayoutKey {
-    Slots(Vec<LayoutSlot>),
-    Stated(StatedLayout),
-}
-
-impl Key {
-    fn of(dispatch: &Dispatch) -> Self {
-        let slot = |descriptor: &Descriptor| {
-            let Binding { set, binding, kind, .. } = descriptor.at;
-            LayoutSlot { set, binding, kind }
-        };
-        Self {
-            shader: dispatch.shader.label(),
-            constants: dispatch.constants.clone(),
-            subgroup_size: dispatch.subgroup_size,
-            layout: match &dispatch.layout {
-                Some(stated) => LayoutKey::Stated(stated.clone()),
-                None => LayoutKey::Slots(dispatch.descriptors.iter().map(slot).collect()),
-            },
-        }
+/// Returns the layout of a kernel that binds `descriptors`. A binding that occurs several times is an array of buffers. Push
+/// constants have the largest size that the device allows, so that kernels with the same slots share a layout.
+fn layout_of(descriptors: &[Descriptor], limits: &DeviceLimits) -> StatedLayout {
+    let stages = vk::ShaderStageFlags::COMPUTE.as_raw();
+    let slot = |Binding { set, binding, kind, .. }: Binding| (set, binding, descriptor_type(kind).as_raw());
+    let mut slots: Vec<_> = descriptors.iter().map(|descriptor| slot(descriptor.at)).collect();
+    slots.sort_unstable();
+    let mut sets = vec![];
+    for array in slots.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (set, binding, kind) = array[0];
+        sets.resize_with(set as usize + 1, StatedSet::default);
+        let (kind, count) = (kind.cast_unsigned(), array.len() as u32);
+        sets[set as usize].bindings.push(StatedBinding { binding, kind, count, stages, flags: 0 });
     }
-}
-
-/// Descriptor slot of a layout. Slots sort by set and binding.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct LayoutSlot {
-    set: u32,
-    binding: u32,
-    kind: SlotKind,
+    let push = StatedRange { stage_flags: stages, offset: 0, size: limits.push_constants.0 as u32 };
+    StatedLayout { sets, push: vec![push] }
 }
 
 /// `VkDescriptorBindingFlagBits` of descriptor indexing.
@@ -112,7 +97,7 @@ pub(super) fn descriptor_type(kind: SlotKind) -> vk::DescriptorType {
     }
 }
 
-/// Pipeline layout for kernels with the same slots. Its push constants have the largest size that the device allows.
+/// Pipeline layout for kernels with the same slots.
 pub(super) struct PipelineLayout {
     pub(super) handle: vk::PipelineLayout,
     /// Set layouts by number from 0, including empty ones.
@@ -121,38 +106,14 @@ pub(super) struct PipelineLayout {
 }
 
 impl PipelineLayout {
-    fn new(device: &Rc<Device>, slots: &[LayoutSlot]) -> Result<Self, VulkanError> {
-        // Owned from here on, so an early return destroys the sets' layouts.
-        let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
-        for set in 0..slots.iter().map(|slot| slot.set + 1).max().unwrap_or(0) {
-            let mut slots_of_set: Vec<_> = slots.iter().filter(|slot| slot.set == set).collect();
-            slots_of_set.sort_unstable();
-            let mut bindings = vec![];
-            // A binding that occurs several times is an array of buffers.
-            for array in slots_of_set.chunk_by(|a, b| a.binding == b.binding) {
-                bindings.push(
-                    vk::DescriptorSetLayoutBinding::default()
-                        .binding(array[0].binding)
-                        .descriptor_type(descriptor_type(array[0].kind))
-                        .descriptor_count(array.len() as u32)
-                        .stage_flags(vk::ShaderStageFlags::COMPUTE),
-                );
-            }
-            layout.add_set(&vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings))?;
-        }
-        let range = vk::PushConstantRange::default()
-            .stage_flags(vk::ShaderStageFlags::COMPUTE)
-            .size(device.info.limits.push_constants.0 as u32);
-        layout.create(&[range])
-    }
-
-    /// Creates the layout that a program stated. Flags of descriptor indexing are left out on a device without these features,
+    /// Creates a layout. Flags of descriptor indexing are left out on a device without these features,
     /// and those of extensions always.
-    fn stated(device: &Rc<Device>, stated: &StatedLayout) -> Result<Self, VulkanError> {
+    fn new(device: &Rc<Device>, stated: &StatedLayout) -> Result<Self, VulkanError> {
         let has_indexing = device.indexes_descriptors;
         if let Some(reason) = too_many_descriptors(device, stated, has_indexing) {
             return Err(VulkanError::Unsupported(reason));
         }
+        // Owned from here on, so an early return destroys the sets' layouts.
         let mut layout = Self { handle: vk::PipelineLayout::null(), sets: vec![], device: Rc::clone(device) };
         for StatedSet { flags, bindings } in &stated.sets {
             let binding = |stated: &StatedBinding| {
@@ -179,29 +140,20 @@ impl PipelineLayout {
                 let reason = "the device does not support its descriptors, of which there may be too many";
                 return Err(VulkanError::Unsupported(reason.into()));
             }
-            layout.add_set(&info)?;
+            // SAFETY: as above.
+            let set = unsafe { device.handle.create_descriptor_set_layout(&info, None) };
+            layout.sets.push(set.call("vkCreateDescriptorSetLayout")?);
         }
         let range = |stated: &StatedRange| {
             let stages = vk::ShaderStageFlags::from_raw(stated.stage_flags);
             vk::PushConstantRange::default().stage_flags(stages).offset(stated.offset).size(stated.size)
         };
-        layout.create(&stated.push.iter().map(range).collect::<Vec<_>>())
-    }
-
-    fn add_set(&mut self, info: &vk::DescriptorSetLayoutCreateInfo<'_>) -> Result<(), VulkanError> {
-        // SAFETY: the device is alive.
-        let set = unsafe { self.device.handle.create_descriptor_set_layout(info, None) };
-        self.sets.push(set.call("vkCreateDescriptorSetLayout")?);
-        Ok(())
-    }
-
-    /// Creates the layout of its sets and these push constants.
-    fn create(mut self, push: &[vk::PushConstantRange]) -> Result<Self, VulkanError> {
-        let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&self.sets).push_constant_ranges(push);
+        let push: Vec<_> = stated.push.iter().map(range).collect();
+        let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layout.sets).push_constant_ranges(&push);
         // SAFETY: the device and the sets' layouts are alive.
-        let handle = unsafe { self.device.handle.create_pipeline_layout(&info, None) };
-        self.handle = handle.call("vkCreatePipelineLayout")?;
-        Ok(self)
+        let handle = unsafe { device.handle.create_pipeline_layout(&info, None) };
+        layout.handle = handle.call("vkCreatePipelineLayout")?;
+        Ok(layout)
     }
 }
 
@@ -246,7 +198,7 @@ impl Drop for PipelineLayout {
 
 /// Compiled pipelines of a device, and their layouts by slots.
 pub struct Pipelines {
-    layouts: HashMap<LayoutKey, Rc<PipelineLayout>>,
+    layouts: HashMap<StatedLayout, Rc<PipelineLayout>>,
     /// The driver's pipeline cache, saved to disk between runs.
     cache: Cache,
     disk: CacheFolder,
@@ -292,7 +244,7 @@ impl Pipelines {
     pub fn compiled_kernels(&self, program: &Program) -> Vec<CompiledKernel> {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
-            let Some(pipeline) = self.compiled.get(&Key::of(dispatch)) else { continue };
+            let Some(pipeline) = self.compiled.get(&self.key(dispatch)) else { continue };
             let hash = dispatch.hash(self.spirv(&dispatch.shader));
             if !kernels.iter().any(|kernel| kernel.hash == hash) {
                 let statistics = pipeline.statistics.clone();
@@ -312,7 +264,7 @@ impl Pipelines {
     ) -> Result<Vec<CompiledKernel>, VulkanError> {
         let mut kernels: Vec<CompiledKernel> = vec![];
         for dispatch in program.dispatches() {
-            let key = (Key::of(dispatch), texts);
+            let key = (self.key(dispatch), texts);
             if !self.inspected.contains_key(&key) {
                 begin(&dispatch.shader.label());
                 let kernel = self.inspect_one(dispatch, texts)?;
@@ -331,7 +283,7 @@ impl Pipelines {
     /// Compiles a kernel for its statistics, and before that several times for the time that this takes without a cache, and
     /// once with one.
     fn inspect_one(&mut self, dispatch: &Dispatch, texts: bool) -> Result<CompiledKernel, VulkanError> {
-        let layout = self.layout(&Key::of(dispatch).layout)?;
+        let layout = self.layout(&self.key(dispatch).layout)?;
         let spirv = self.spirv(&dispatch.shader).to_vec();
         let cache = Cache::new(&self.device, &[])?;
         let create = |cache: &Cache, flags: vk::PipelineCreateFlags| -> Result<(Pipeline, Duration), VulkanError> {
@@ -375,15 +327,18 @@ impl Pipelines {
         })
     }
 
+    fn key(&self, dispatch: &Dispatch) -> Key {
+        let Dispatch { shader, constants, subgroup_size, layout, descriptors, .. } = dispatch;
+        let layout = layout.clone().unwrap_or_else(|| layout_of(descriptors, &self.device.info.limits));
+        Key { shader: shader.label(), constants: constants.clone(), subgroup_size: *subgroup_size, layout }
+    }
+
     /// Returns the layout of this key; creates it on first use.
-    fn layout(&mut self, key: &LayoutKey) -> Result<Rc<PipelineLayout>, VulkanError> {
+    fn layout(&mut self, key: &StatedLayout) -> Result<Rc<PipelineLayout>, VulkanError> {
         if let Some(layout) = self.layouts.get(key) {
             return Ok(Rc::clone(layout));
         }
-        let layout = Rc::new(match key {
-            LayoutKey::Slots(slots) => PipelineLayout::new(&self.device, slots)?,
-            LayoutKey::Stated(stated) => PipelineLayout::stated(&self.device, stated)?,
-        });
+        let layout = Rc::new(PipelineLayout::new(&self.device, key)?);
         self.layouts.insert(key.clone(), Rc::clone(&layout));
         Ok(layout)
     }
@@ -417,7 +372,7 @@ impl Pipelines {
     /// Drops the pipelines of `program`, so that the next use compiles them again. Recorded commands keep theirs.
     pub fn forget(&mut self, program: &Program) {
         for dispatch in program.dispatches() {
-            self.compiled.remove(&Key::of(dispatch));
+            self.compiled.remove(&self.key(dispatch));
         }
     }
 
@@ -431,7 +386,7 @@ impl Pipelines {
 
     /// Returns the pipeline of `dispatch`; compiles it on first use.
     pub fn get(&mut self, dispatch: &Dispatch) -> Result<Rc<Pipeline>, VulkanError> {
-        let key = Key::of(dispatch);
+        let key = self.key(dispatch);
         if let Some(pipeline) = self.compiled.get(&key) {
             return Ok(Rc::clone(pipeline));
         }
@@ -448,7 +403,7 @@ impl Pipelines {
         let mut keys = HashSet::new();
         let mut missing = vec![];
         for dispatch in programs.into_iter().flat_map(Program::dispatches) {
-            let key = Key::of(dispatch);
+            let key = self.key(dispatch);
             if self.compiled.contains_key(&key) || keys.contains(&key) {
                 continue;
             }
@@ -473,7 +428,7 @@ impl Pipelines {
         let handles = self.device.calls().compiling(pipelines_per_thread, || pool.install(compile_all));
         for ((dispatch, layout), handle) in missing.into_iter().zip(handles) {
             if let Ok(handle) = handle {
-                self.insert(Key::of(dispatch), handle, layout);
+                self.insert(self.key(dispatch), handle, layout);
             }
         }
     }
