@@ -160,9 +160,13 @@ pub fn notes(reports: &[CaseReport]) -> String {
             |name: &str, verbs: [&'static str; 2], words: &str, reason_of: fn(&SizeResult) -> Option<&String>| {
                 let reasons =
                     report.sizes.iter().filter_map(|size| Some((size.subgroup_size, reason_of(&size.result)?)));
-                for sizes in grouped(reasons, |(_, reason)| *reason) {
+                // What the device has instead may follow from the size alone.
+                let need = |reason: &'_ str| reason.split("; the device has").next().unwrap_or_default().to_string();
+                for sizes in grouped(reasons, |(_, reason)| need(reason)) {
                     let numbers: Vec<_> = sizes.iter().map(|(size, _)| *size).collect();
-                    let reason = sizes[0].1.replace("the device", "the simulated device");
+                    let is_same = sizes.iter().all(|(_, reason)| *reason == sizes[0].1);
+                    let reason = if is_same { sizes[0].1.clone() } else { need(sizes[0].1) };
+                    let reason = reason.replace("the device", "the simulated device");
                     lines.push((name.to_string(), verbs, format!("{words} {}: {reason}", spans(&numbers))));
                 }
             };
@@ -268,8 +272,8 @@ mod tests {
         assert!(text.contains(" 64 64 64 ") && text.ends_with("\nno faults in 3 cases, 18 runs\n"), "{text}");
         let long = super::text(&vec![self::report("M=255,N=30", vec![]); 2], 80);
         assert!(long.contains(" 2 sizes "), "{long}");
-        let result = SizeResult::Unsuitable { reason: "needs sub-groups of 32".into() };
-        report.sizes = [4, 8].map(|subgroup_size| SizeReport { subgroup_size, result: result.clone() }).into();
+        let result = |has| SizeResult::Unsuitable { reason: format!("needs sub-groups of 32; the device has {has}") };
+        report.sizes = [4, 8].map(|subgroup_size| SizeReport { subgroup_size, result: result(subgroup_size) }).into();
         let note = "note      transpose is not for sub-groups of 4 8: needs sub-groups of 32\n";
         assert_eq!(notes(&[report.clone(), report.clone()]), note);
         let other = CaseReport { kernel: "scan".into(), ..report.clone() };
