@@ -116,7 +116,7 @@ pub(super) fn collect_buffers(
         } else {
             let kind = buffer_type(&sharing, contents.after.as_ref().unwrap_or(&contents.before));
             let mut buffer = CaseBuffer::new(name, &kind, access, contents);
-            buffer.fit_tolerance(arithmetic, numbers_per_element(slot));
+            buffer.fit_tolerance(arithmetic, Some(numbers_per_element(slot)));
             if sharing.len() < 2 && access.writes && bound.offset == 0 {
                 buffer.fit_members(arithmetic, slot);
             }
@@ -180,12 +180,14 @@ fn buffer_type(sharing: &[&BoundSlot<'_>], contents: &[u8]) -> String {
     let mut kinds: Vec<String> = slots.iter().map(|slot| element(&[slot])).collect();
     kinds.dedup();
     let kind = element(&slots);
-    let holds_integers = |element: DType| {
-        let mut elements = contents.chunks_exact(element.bytes() as usize);
-        element.is_float() && elements.any(|bytes| looks_like_integer(element, bytes))
-    };
-    let is_open = kinds.iter().any(|kind| kind == "bytes") || DType::of_buffer(&kind).is_ok_and(holds_integers);
+    let is_open = kinds.iter().any(|kind| kind == "bytes") || holds_integers(&kind, contents);
     if kinds.len() > 1 && is_open { String::new() } else { kind }
+}
+
+/// Whether some elements of a buffer of this type of floats look like integers.
+fn holds_integers(kind: &str, contents: &[u8]) -> bool {
+    let Some(element) = DType::of_buffer(kind).ok().filter(|element| element.is_float()) else { return false };
+    contents.chunks_exact(element.bytes() as usize).any(|bytes| looks_like_integer(element, bytes))
 }
 
 /// Contents of a buffer before the dispatch, and after it if they changed.
@@ -244,12 +246,12 @@ fn find_pointers(
     blocks: &mut Vec<ParameterBlock>,
     spool: &Path,
 ) -> Result<(), String> {
-    let accesses = pass.accesses();
+    let (accesses, arithmetic) = (pass.accesses(), short_float(&pass.interface.capabilities));
     let pushed: Vec<(u32, Access)> =
         pass.addresses().zip(&accesses[slots.len()..]).map(|(member, access)| (member.offset, *access)).collect();
     // Region, offset in it and type of the blocks that addresses refer to, with their keys.
     let mut tables: Vec<((usize, u64, u32), String)> = vec![];
-    let mut next = 0;
+    let (mut next, bound) = (0, buffers.len());
     while let Some(block) = blocks.get(next) {
         let mut pointers = vec![];
         for (offset, number, address) in list_addresses(&block.bytes, case) {
@@ -282,14 +284,24 @@ fn find_pointers(
             }
             let access = pushed.iter().find(|(pushed, _)| next == 0 && *pushed == offset);
             let access = access.map_or(Access::UNKNOWN, |(_, access)| *access);
-            let known = buffers.iter_mut().find(|buffer| buffer.region == Some(number as u32));
-            let name = if let Some(buffer) = known {
+            // A region may hold data of several types, each behind an address of its own.
+            let scalar = target.and_then(|(_, pointed)| scalar_of(pointed));
+            let scalar = scalar.filter(|scalar| skipped.is_multiple_of(scalar.bytes().into()));
+            let kind = scalar.map_or_else(|| "bytes".into(), |scalar| scalar.name());
+            let known = buffers.iter_mut().enumerate().find(|(_, buffer)| buffer.region == Some(number as u32));
+            let name = if let Some((index, buffer)) = known {
                 buffer.access.reads |= access.reads;
                 buffer.access.writes |= access.writes;
+                if index >= bound && kind != buffer.element.name() {
+                    (buffer.element, buffer.columns, buffer.tolerance) = (DType::Bytes, 1, Tolerance::Exact);
+                }
                 buffer.name.clone()
             } else {
                 let name = unique_name(if member_name.is_empty() { "buffer" } else { member_name }, buffers, blocks);
-                let mut buffer = CaseBuffer::new(name.clone(), "bytes", access, BufferContents::read(region, spool)?);
+                let contents = BufferContents::read(region, spool)?;
+                let kind = if holds_integers(&kind, &contents.before) { "bytes" } else { &kind };
+                let mut buffer = CaseBuffer::new(name.clone(), kind, access, contents);
+                buffer.fit_tolerance(arithmetic, None);
                 buffer.region = Some(number as u32);
                 buffers.push(buffer);
                 name
@@ -432,7 +444,7 @@ impl CaseBuffer {
         let element = image.format.element();
         let mut buffer = Self::new(name, element.name(), access, contents);
         if buffer.element == element {
-            buffer.fit_tolerance(arithmetic, image.format.components() as usize);
+            buffer.fit_tolerance(arithmetic, Some(image.format.components() as usize));
         } else {
             // Nothing but NaN.
             buffer.element = element;
@@ -447,8 +459,8 @@ impl CaseBuffer {
 
     /// Fits the tolerance of floats to the answer: rounding errors are relative to the largest terms of a sum, not to
     /// the sum, and sentinels are no terms. `arithmetic` is the 16-bit float in which the kernel may compute, `columns`
-    /// the number of elements that may differ in magnitude.
-    fn fit_tolerance(&mut self, arithmetic: Option<DType>, columns: usize) {
+    /// the number of elements that may differ in magnitude; `None` for a buffer that may hold other data, too.
+    fn fit_tolerance(&mut self, arithmetic: Option<DType>, columns: Option<usize>) {
         if let Some(arithmetic) = arithmetic
             && matches!(self.element, DType::F32 | DType::F16)
         {
@@ -458,6 +470,14 @@ impl CaseBuffer {
         if !self.access.writes {
             return;
         }
+        let Some(columns) = columns else {
+            let size = self.element.bytes() as usize;
+            let elements = self.after.chunks_exact(size).zip(self.before.chunks_exact(size));
+            let changed = elements.filter(|(after, before)| after != before).flat_map(|(after, _)| after);
+            let largest = magnitude(values(self.element, &changed.copied().collect::<Vec<_>>()));
+            self.tolerance = fitted(self.tolerance.clone(), largest);
+            return;
+        };
         let largest = magnitude(values(self.element, &self.after));
         self.tolerance = fitted(self.tolerance.clone(), largest);
         if !self.bytes.is_multiple_of(columns as u64 * self.element.bytes()) {
