@@ -6,7 +6,7 @@ from common import gelu, main, patches, sigmoid, slope, softmax
 FUNCTIONS = {
     "gelu": gelu,
     "silu": lambda x: x * sigmoid(x),
-    "elu": lambda x: np.where(x > 0, x, 0.5 * np.expm1(x)),
+    "elu": lambda x: np.where(np.real(x) > 0, x, 0.5 * np.expm1(x)),
     "relu": lambda x: np.maximum(x, 0),
 }
 

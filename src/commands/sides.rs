@@ -263,19 +263,11 @@ impl Sides {
         let [judged, before] = ids.each_ref().map(|id| record.cases.iter().find(|case| case.id == *id));
         let before = before?.measured()?;
         let advice = if self.allows_check { "" } else { " (if intended, add --allow check)" };
-        match &judged?.outcome {
-            Outcome::Rejected(verification) => {
-                let is_verified = before.verification.verified().is_some();
-                let by = if is_verified { "fails the baseline's check" } else { "differs from the baseline's answer" };
-                let worst = format!("{by}{advice}: {}", verification.worst);
-                Some(Verification { worst, ..verification.clone() })
-            }
-            Outcome::Measured(judged) if before.hidden_mistake.is_none() => {
-                let hidden = judged.hidden_mistake.as_ref()?;
-                Some(Verification::without_answer(format!("fails the baseline's check{advice}: {hidden}")))
-            }
-            _ => None,
-        }
+        let Outcome::Rejected(verification) = &judged?.outcome else { return None };
+        let is_verified = before.verification.verified().is_some();
+        let by = if is_verified { "fails the baseline's check" } else { "differs from the baseline's answer" };
+        let worst = format!("{by}{advice}: {}", verification.worst);
+        Some(Verification { worst, ..verification.clone() })
     }
 
     /// Returns what is wrong with a candidate's case whose check became looser: the next change could use that.
@@ -562,7 +554,7 @@ fn has_commands(problem: &ResolvedProblem) -> bool {
 }
 
 /// Whether nothing says what a kernel should compute.
-fn has_no_reference(problem: &ResolvedProblem) -> bool {
+pub(super) fn has_no_reference(problem: &ResolvedProblem) -> bool {
     let is_random = |buffer: &ResolvedBuffer| matches!(buffer.tolerance, Tolerance::Moments { .. });
     let is_free = |point: &ResolvedPoint| point.reference == Reference::None && !point.buffers.iter().any(is_random);
     problem.points.iter().any(is_free)

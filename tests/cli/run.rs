@@ -259,14 +259,15 @@ fn mistakes_that_the_inputs_hide_are_found_by_other_inputs() {
     ] {
         let description = description.replace("RTOL", tolerance);
         let folder = folder(&[("k.comp", &kernel), ("right.comp", right), ("k.toml", &description)]);
-        let output = expect_exit(&mut command(folder.path(), &["@/k.toml", "--json=-"]), 0);
-        let hidden: Vec<_> = cases(&output).iter().map(|case| case["outcome"]["hidden_mistake"].clone()).collect();
+        let exit = i32::from(said.is_some());
+        let output = expect_exit(&mut command(folder.path(), &["@/k.toml", "--json=-"]), exit);
+        let cases = cases(&output);
         // The first size tells.
-        assert!(hidden.len() == 2 && hidden[1].is_null(), "{hidden:?}");
-        match said {
-            Some(said) => assert!(hidden[0].as_str().is_some_and(|hidden| hidden.starts_with(said)), "{hidden:?}"),
-            None => assert!(hidden[0].is_null(), "{hidden:?}"),
-        }
+        assert!(cases.len() == 2 && cases[1]["outcome"]["status"] == "measured", "{cases:?}");
+        let [status, worst] = ["status", "worst"].map(|key| cases[0]["outcome"][key].as_str().unwrap_or_default());
+        let others = worst.strip_prefix("right for these inputs, wrong for others: ").unwrap_or_default();
+        assert_eq!(status, if said.is_some() { "rejected" } else { "measured" });
+        assert!(others.starts_with(said.unwrap_or_default()), "{worst}");
     }
 }
 
@@ -1635,17 +1636,27 @@ fn sub_group_sizes_compete() {
 
 #[test]
 fn without_a_reference_a_kernel_with_another_answer_gets_no_verdict() {
-    let half = DOUBLE.replace("a[i] * 2.0", "a[i] * (i % 2u == 1u ? 2.0 : 1.0)");
-    let folder = folder(&[("half.comp", &half)]);
-    let run = |more: &[&str]| {
-        let mut run = command(folder.path(), &["--config=@/double.toml", "@/double.comp", "@/half.comp"]);
+    let other = |expression: &str| DOUBLE.replace("a[i] * 2.0", expression);
+    let files = [
+        ("half.comp", other("a[i] * (i % 2u == 1u ? 2.0 : 1.0)")),
+        ("last.comp", other("a[i] * (i == p.n - 1u ? 0.0 : 2.0)")),
+        ("sum.comp", other("a[i] + a[i]")),
+    ];
+    let folder = folder(&files.each_ref().map(|(name, text)| (*name, &**text)));
+    let run = |file: &str, more: &[&str]| {
+        let mut run = command(folder.path(), &["--config=@/double.toml", "@/double.comp", file]);
         run.args(more);
         run
     };
-    let judged = expect_exit(&mut run(&["--ab"]), 1);
-    let reason = "rejected: its answer differs from A's by more than rounding explains, and there is no [reference]";
-    assert!(words(&stdout(&judged)).contains(reason), "{}", stdout(&judged));
-    let note = words(&stderr(&expect_exit(&mut run(&[]), 0)));
+    for file in ["@/half.comp", "@/last.comp"] {
+        let judged = words(&stdout(&expect_exit(&mut run(file, &["--ab"]), 1)));
+        assert!(judged.contains("rejected: its answer differs from A's: ") && judged.contains(", A has "), "{judged}");
+        assert!(judged.contains("no verdict: B was rejected"), "{judged}");
+    }
+    let output = run("@/sum.comp", &["--ab"]).output().expect("output");
+    let same = words(&stdout(&output));
+    assert!(same.contains("unverified: there is no reference: its answer is A's, within the tolerance"), "{same}");
+    let note = words(&stderr(&expect_exit(&mut run("@/half.comp", &[]), 0)));
     assert!(note.contains("/half/f32/N=1000: its answer differs from that of double by more than rounding"), "{note}");
 }
 

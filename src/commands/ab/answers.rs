@@ -1,9 +1,10 @@
-//! Answers of two drivers to a kernel without a reference, or with another kernel as the reference, which the same driver may
-//! miscompile alike. The answer of A is B's reference: nobody knows which of them is right, but a driver that computes
-//! something else is no faster.
+//! Answers of two kernels without a reference; and of two drivers, also if another kernel is the reference, which the same driver
+//! may miscompile alike. The answer of A is B's reference: nobody knows which of them is right, but what computes something
+//! else is no faster.
 
-use super::super::sides::added;
+use super::super::sides::{added, has_no_reference};
 use super::super::{MeasurementCall, Setup};
+use super::Match;
 use crate::record::Correctness;
 use crate::user::algorithm::Save;
 use crate::user::resolved::{Fill, Reference, ResolvedPoint};
@@ -11,6 +12,7 @@ use crate::{
     Case, CaseGroup, Error, Host, LimitPolicy, MeasureOptions, Outcome, Plan, PlanSection, Result, Timing, Tuned,
     UserKernels,
 };
+use std::collections::BTreeSet;
 use tempfile::TempDir;
 
 /// Answer of A, in files.
@@ -21,8 +23,12 @@ pub(super) struct AnswerOfA {
     /// The group of the match, of these kernels.
     pub(super) group: CaseGroup,
     /// Whether the kernels have a reference of their own, by which A was judged.
-    has_reference: bool,
+    pub(super) has_reference: bool,
 }
+
+/// Note on an A that is no reference.
+pub(super) const NOT_THE_SAME: &str =
+    "note      the answer of A is not the same each time, so that of B is not compared with it";
 
 /// Runs of A whose answers have to be the first one's.
 const SELF_CHECKS: usize = 3;
@@ -73,27 +79,77 @@ impl AnswerOfA {
             let again = call.measure_in_fresh_processes("A").ok().flatten();
             let is_same = |case: &Case| !matches!(case.outcome, Outcome::Rejected(_));
             if !again.is_some_and(|record| record.cases.iter().all(is_same)) {
-                host.messages
-                    .line("note      the answer of A is not the same each time, so that of B is not compared with it");
+                host.messages.line(NOT_THE_SAME);
                 return Ok(None);
             }
         }
         Ok(Some(Self { _folder: folder, kernels, group, has_reference }))
     }
 
-    /// Says of a case of B that it was compared with A, whose answer may be wrong.
-    pub(super) fn say_compared(&self, case: &mut Case) {
-        match &mut case.outcome {
-            Outcome::Rejected(verification) => {
-                let worst = verification.worst.replace("the reference has", "A has");
-                verification.worst = format!("its answer differs from A's: {worst}");
-            }
-            Outcome::Measured(measured) if !self.has_reference => {
-                measured.accepts.clear();
-                let unverified = "there is no reference: its answer is A's, within the tolerance".into();
-                measured.verification = Correctness::Unverified { unverified };
-            }
-            _ => {}
+}
+
+/// Says of a case of B that it was compared with A, whose answer may be wrong.
+pub(super) fn say_compared(case: &mut Case, has_reference: bool) {
+    if let Outcome::Rejected(verification) = &mut case.outcome {
+        // A write outside the buffers is wrong whatever A does.
+        if verification.worst.contains("the reference has") {
+            let worst = verification.worst.replace("the reference has", "A has");
+            verification.worst = format!("its answer differs from A's: {worst}");
         }
+    } else if !has_reference {
+        say_unverified(case, "there is no reference: its answer is A's, within the tolerance");
+    }
+}
+
+/// Says why nobody knows whether the answer of a case is right.
+pub(super) fn say_unverified(case: &mut Case, unverified: &str) {
+    if let Outcome::Measured(measured) = &mut case.outcome {
+        measured.accepts.clear();
+        measured.verification = Correctness::Unverified { unverified: unverified.into() };
+    }
+}
+
+/// Suffix of kernels that nothing judges, beside the same that the answer of A judges.
+const UNJUDGED: &str = "@unjudged";
+
+/// Makes the answer of A the reference in each match that has none. Returns `kernels` with these references, and as they were.
+pub(super) fn judge_by_a(matches: &mut [Match<'_>], kernels: &[UserKernels]) -> Result<Vec<UserKernels>> {
+    let mut all = kernels.to_vec();
+    let mut judged = BTreeSet::new();
+    for current in &*matches {
+        let CaseGroup { algorithm, spec, .. } = &current.group;
+        let Some(own) = all.iter_mut().find(|own| own.name == algorithm.name) else { continue };
+        let size = own.problem.sizes().iter().position(|size| *size == spec.size);
+        let a = algorithm.variants.iter().position(|variant| *variant.name == *current.labels[0]);
+        let (Some(size), Some(a), true) = (size, a, has_no_reference(&own.problem)) else { continue };
+        let point = &mut own.problem.points[size];
+        if let Some(Ok(list)) = point.pass_lists.get(a) {
+            point.reference = Reference::Kernel(list.clone());
+            judged.insert(own.name.clone());
+        }
+    }
+    for current in matches {
+        let Some(plain) = kernels.iter().find(|own| judged.contains(&own.name) && own.name == current.group.algorithm.name)
+        else {
+            continue;
+        };
+        let own = all.iter().find(|own| own.name == plain.name).cloned().unwrap_or_else(|| plain.clone());
+        let unjudged = UserKernels { name: format!("{}{UNJUDGED}", plain.name), ..plain.clone() };
+        let of = |own: &UserKernels, all: &mut Vec<UserKernels>| {
+            let group = added(&current.group, own, all)?;
+            let [a, b] = current.labels.each_ref().map(|label| group.variants.iter().find(|own| *own.name == **label));
+            let (Some(a), Some(b)) = (a, b) else { return Err(usage!("{}: a side is gone", own.name)) };
+            Ok(Match::of_variants(a, b, group.clone()))
+        };
+        *current = Match { unjudged: Some(Box::new(of(&unjudged, &mut all)?)), ..of(&own, &mut all)? };
+    }
+    Ok(all)
+}
+
+/// Gives cases of kernels that nothing judges the names of these kernels.
+pub(super) fn rename(cases: [&mut Case; 2]) {
+    for case in cases {
+        case.algorithm = case.algorithm.replace(UNJUDGED, "");
+        case.id = case.id.replace(UNJUDGED, "");
     }
 }

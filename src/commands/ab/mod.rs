@@ -70,6 +70,8 @@ struct Match<'a> {
     sides: AlternatingSides<'a>,
     /// Problem, with the variants of both sides.
     group: CaseGroup,
+    /// The same match without a reference, if that of `group` is the answer of A.
+    unjudged: Option<Box<Self>>,
 }
 
 /// Adds the trial of a match to the result, with the answer of A that judged B, if one did.
@@ -83,6 +85,8 @@ struct Contest<'a> {
     min_effect: f64,
     max_time: Duration,
     tuned: Tuned,
+    /// File of --tuned.
+    tuned_file: Option<PathBuf>,
     /// Command that repeats this one with more time for each case.
     longer_command: String,
     notes: String,
@@ -181,6 +185,7 @@ pub(super) fn judge_run(
         let [a, b] = if args.against.is_empty() || !args.variant.is_empty() { [a, b] } else { [b, a] };
         matches.push(Match::of_variants(a, b, group.clone()));
     }
+    let setup = &setup.with_kernels(answers::judge_by_a(&mut matches, &setup.kernels)?);
     let judging = &args.output.comparing.judging;
     let mut longer = request.clone();
     longer.selection.sampling.max_time = Some(ten_times(max_time));
@@ -193,6 +198,7 @@ pub(super) fn judge_run(
         min_effect: judging::settings(judging)?.min_effect,
         max_time,
         tuned: Tuned::none(),
+        tuned_file: None,
         longer_command: longer.command_with(&host.program_name(), options),
         notes: failures::changed_variables(&args.kernel, &[], host),
     };
@@ -332,6 +338,7 @@ impl<'a> Contest<'a> {
                 .as_deref()
                 .map_or_else(|| Ok(Tuned::none()), |path| measuring::read_tuned(path, "leave --tuned out"))?
                 .for_cache(sampling.cache),
+            tuned_file: args.tuned.clone(),
             longer_command: format!("{} ab {}", shown_word(&host.program_name()), arguments(options)),
             notes: notes.into_iter().map(|note| format!("note      {note}\n")).collect(),
         })
@@ -490,6 +497,8 @@ impl<'a> Contest<'a> {
             return Err(usage!("ab runs on one device, --device matches {}; name one by its index", devices.len()));
         };
         host.messages.line(&format!("device {}: {}", device.index, device.name));
+        let file = self.tuned_file.as_deref();
+        self.notes += &measuring::unused_results(file, std::slice::from_ref(device), &self.tuned);
         self.matches.retain(|current| current.group.on.suits(device.kind));
         Ok(session)
     }
@@ -506,17 +515,31 @@ impl<'a> Contest<'a> {
         self.announce_duration(host);
         session.on_each_device(&self.devices, Timing::Sample, |executor| {
             for current in self.matches.iter().take_while(|_| !host.is_interrupted()) {
-                if let AlternatingSides::Kernels(kernels) = &current.sides {
-                    add_trial(self.duel(current, kernels, executor), None)?;
-                }
+                add_trial(self.duel_on_answer_of_a(current, executor, host), None)?;
             }
             Ok(())
         })?;
         session.finish()
     }
 
+    /// Judges one match of kernels: B by the answer of A, if nothing else tells what is right and A gives the same answer twice.
+    fn duel_on_answer_of_a(&self, current: &Match<'_>, executor: &mut Executor<'_>, host: &Host) -> Trial {
+        let mut trial = self.duel(current, executor);
+        let Some(unjudged) = &current.unjudged else { return trial };
+        if matches!(trial.a.case.outcome, Outcome::Rejected(_)) {
+            host.messages.line(answers::NOT_THE_SAME);
+            let mut trial = self.duel(unjudged, executor);
+            answers::rename([&mut trial.a.case, &mut trial.b.case]);
+            return trial;
+        }
+        answers::say_unverified(&mut trial.a.case, "there is no reference");
+        answers::say_compared(&mut trial.b.case, false);
+        trial
+    }
+
     /// Judges one match of kernels.
-    fn duel(&self, current: &Match<'_>, kernels: &[Side; 2], executor: &mut Executor<'_>) -> Trial {
+    fn duel(&self, current: &Match<'_>, executor: &mut Executor<'_>) -> Trial {
+        let AlternatingSides::Kernels(kernels) = &current.sides else { unreachable!("drivers run in processes") };
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
         let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
         let (mut cases, rounds) =
@@ -603,7 +626,7 @@ impl<'a> Contest<'a> {
             return Err(failure.unwrap_or(Error::Interrupted("both drivers had measured anything")));
         };
         if let Some(answer) = &answer {
-            answer.say_compared(&mut b.case);
+            answers::say_compared(&mut b.case, answer.has_reference);
         }
         let is_measured = a.case.measured().is_some() && b.case.measured().is_some();
         let finding = schedule.last(&rounds).filter(|_| is_measured);
@@ -620,7 +643,7 @@ impl<'a> Contest<'a> {
 impl Match<'_> {
     fn of_variants(a: &Variant, b: &Variant, group: CaseGroup) -> Self {
         let sides = AlternatingSides::Kernels(Box::new([Side::new(a, None), Side::new(b, None)]));
-        Self { labels: [a.name.to_string(), b.name.to_string()], sides, group }
+        Self { labels: [a.name.to_string(), b.name.to_string()], sides, group, unjudged: None }
     }
 
     /// Runs three processes in this order: A (0), B (1) and A again (2). `first` receives each side's first case, or the one
@@ -693,6 +716,7 @@ fn driver_matches<'a>(args: &'a AbArgs, groups: &[CaseGroup]) -> Result<Vec<Matc
                 labels: [&a, &b].map(DriverSide::label),
                 sides: AlternatingSides::Drivers([a, b]),
                 group: CaseGroup { variants: vec![variant.clone()], ..group.clone() },
+                unjudged: None,
             });
         }
     }
@@ -763,7 +787,12 @@ fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<
         // A side without a file runs the kernel itself.
         let labels = paths.map(|path| path.map_or_else(|| replaced[0].clone(), Shown::shown));
         let sides = substitutes.map(|substitute| Side::new(variant, substitute));
-        matches.push(Match { labels, sides: AlternatingSides::Kernels(Box::new(sides)), group });
+        matches.push(Match {
+            labels,
+            sides: AlternatingSides::Kernels(Box::new(sides)),
+            group,
+            unjudged: None,
+        });
     }
     Ok(matches)
 }

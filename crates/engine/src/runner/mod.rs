@@ -17,7 +17,7 @@ use crate::device::conditions::ClockSource;
 use crate::executor::{Observer, Silent};
 use crate::kernel::program::Program;
 use crate::plan::{CaseGroup, PlanSection, Sampling};
-use crate::record::{Case, Correctness, Measured, Outcome, Phases, has_details};
+use crate::record::{Case, Correctness, Measured, Outcome, Phases, Verification, has_details};
 use crate::sampling;
 use crate::timekeeper::{Canary, CaseState, SampleSource, TakenSample, Timekeeper, measured_once, warn_of_clock};
 use crate::tuning::tuned::{self, Configuration, Tuned};
@@ -114,7 +114,7 @@ pub struct Runner {
 const MIN_BUSY_SHARE: f64 = 0.9;
 
 /// Longest time of a reference that is asked about other inputs, in seconds.
-const MAX_REVEALING_SECONDS: f64 = 2.0;
+const MAX_REVEALING_SECONDS: f64 = 10.0;
 
 /// How the program of a case is verified and warmed up.
 pub(super) struct Preparation<'a> {
@@ -585,12 +585,14 @@ impl Runner {
         if preparation.substitute.is_none() {
             prepare_pipelines(&mut self.workbench, program, self.watcher.as_ref());
         }
-        let hidden = self.find_hidden_mistake(shared, chosen, program);
+        let hidden = self.find_hidden_mistake(shared, chosen, program, &mut case.notes);
         // It has been loaded above.
         let loaded = shared.load(&mut self.workbench, self.watcher.as_ref())?;
         let mut state = self.verify_with_substitute(loaded, program, preparation);
-        if let Some(measured) = state.measured_mut() {
-            measured.hidden_mistake = hidden.filter(|_| measured.verification.verified().is_some());
+        let is_verified = state.measured_mut().is_some_and(|measured| measured.verification.verified().is_some());
+        if let Some(hidden) = hidden.filter(|_| is_verified) {
+            let worst = format!("right for these inputs, wrong for others: {hidden}");
+            state = CaseState::Ended(Outcome::Rejected(Verification::without_answer(worst)));
         }
         // The compiler's messages may explain a missing time.
         case.kernels = self.workbench.pipelines.compiled_kernels(program);
@@ -598,19 +600,28 @@ impl Runner {
     }
 
     /// Says how the answer of a user's kernel to other inputs is wrong, if it is: of its first size, as another run of the reference
-    /// may take long.
+    /// may take long. Adds a note if it would take too long.
     fn find_hidden_mistake(
         &mut self,
         shared: &SharedProblem<'_>,
         chosen: &Configuration,
         program: &Program,
+        notes: &mut Vec<String>,
     ) -> Option<String> {
-        let is_slow = shared.loaded().is_none_or(|loaded| loaded.phases.oracle.seconds() > MAX_REVEALING_SECONDS);
         let key = (shared.group.algorithm.name.to_string(), chosen.variant.name.to_string());
-        if !program.is_users() || is_slow || !self.revealed.insert(key) {
+        if !program.is_users() || !self.revealed.insert(key) {
             return None;
         }
-        for (condition, inputs) in shared.problem.revealing_inputs() {
+        let others = shared.problem.revealing_inputs();
+        let time = shared.loaded()?.phases.oracle;
+        if time.seconds() > MAX_REVEALING_SECONDS && !others.is_empty() {
+            notes.push(format!(
+                "the reference took {time}, so other inputs were not tried, which may reveal a mistake; {MAX_REVEALING_SECONDS} s \
+                 or less would do"
+            ));
+            return None;
+        }
+        for (condition, inputs) in others {
             // A reference that refuses these inputs says nothing about the kernel.
             let loaded = self.workbench.load_inputs(shared.problem.as_ref(), inputs).ok()?;
             if let Some(worst) = self.workbench.find_wrong_answer(&loaded, program) {

@@ -55,7 +55,6 @@ pub fn measured_once(verification: Correctness, time: Nanos, phases: Phases) -> 
     Measured {
         verification,
         accepts: vec![],
-        hidden_mistake: None,
         inputs: None,
         answer: None,
         sketch: vec![],

@@ -3,7 +3,7 @@
 use super::differences::{is_other_work, work};
 use super::gate::Reached;
 use super::side::{
-    SeenCase, State, doubt, has_failed_command, hidden_mistake, is_mistake, state, state_reason, status,
+    SeenCase, State, doubt, has_failed_command, is_mistake, state, state_reason, status,
 };
 use super::{
     Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, NOT_SLOWER, Obstacle, Settings, SideSummary, Unmatched,
@@ -61,15 +61,13 @@ fn new_doubt(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Option<St
         doubt(candidate).filter(|_| have_answers && doubt(baseline).is_none())
     };
     let has_same_code = has_same_code(baseline, candidate);
-    // A kernel that did not change was not asked about other inputs before.
-    let hidden = || newly(hidden_mistake).filter(|_| !has_same_code);
     // Without a reference nobody can reject what a driver miscompiles.
     let changed = || {
         let is_exact = candidate.last().is_some_and(|seen| why::is_exact(seen.case));
         let is_beyond = has_same_code && (is_exact || why::is_unlike(baseline, candidate));
         why::answer_change(baseline, candidate).filter(|_| is_beyond)
     };
-    newly(doubt).or_else(hidden).or_else(changed)
+    newly(doubt).or_else(changed)
 }
 
 /// Returns the samples of both sides, or why they cannot be compared: missing times, or another problem.

@@ -196,11 +196,6 @@ pub(super) fn doubt(side: &[SeenCase<'_>]) -> Option<String> {
     side.iter().find_map(|seen| seen.case.measured()?.verification.doubt()).map(String::from)
 }
 
-/// Says how the answer of a side to other inputs is wrong; `None` if it is not, or was not asked for.
-pub(super) fn hidden_mistake(side: &[SeenCase<'_>]) -> Option<String> {
-    side.iter().find_map(|seen| seen.case.measured()?.wrong_for_others())
-}
-
 /// Whether the state of a case on a side is a mistake that its user can mend.
 pub(super) fn is_mistake(side: &[SeenCase<'_>]) -> bool {
     decisive(side).is_some_and(|seen| {

@@ -69,7 +69,6 @@ pub fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
     Outcome::Measured(Box::new(Measured {
         verification: verification(1.2e-7).into(),
         accepts: vec![],
-        hidden_mistake: None,
         inputs: None,
         answer: None,
         sketch: vec![],

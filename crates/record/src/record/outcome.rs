@@ -165,9 +165,6 @@ pub struct Measured {
     /// Wrong answers, made from the right one, that its check would also accept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<AcceptedMutation>,
-    /// A mistake that its inputs hide, with other inputs that show it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hidden_mistake: Option<String>,
     /// A fingerprint of the contents of its inputs, where files or another program supply them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<String>,
@@ -323,16 +320,9 @@ impl Measured {
         self.verification.unverified().into_iter().chain(self.weak_check()).chain(warnings)
     }
 
-    /// Says how the answer to other inputs is wrong; `None` if it is not, or was not asked for.
-    pub fn wrong_for_others(&self) -> Option<String> {
-        self.hidden_mistake.as_ref().map(|hidden| format!("right for these inputs, wrong for others: {hidden}"))
-    }
-
     /// Says which mistakes its check would not notice; `None` if none is known.
     pub fn weak_check(&self) -> Option<String> {
-        let parts: Vec<_> =
-            self.wrong_for_others().into_iter().chain(AcceptedMutation::sentence(&self.accepts)).collect();
-        (!parts.is_empty()).then(|| parts.join("; "))
+        AcceptedMutation::sentence(&self.accepts)
     }
 }
 

@@ -33,7 +33,6 @@ struct OutcomeFields {
     verification: Option<Correctness>,
     #[serde(default)]
     accepts: Vec<AcceptedMutation>,
-    hidden_mistake: Option<String>,
     inputs: Option<String>,
     answer: Option<String>,
     #[serde(default)]
@@ -129,7 +128,6 @@ impl<'de> Deserialize<'de> for Outcome {
             Status::Measured => Self::Measured(Box::new(Measured {
                 verification: required(fields.verification, "verification")?,
                 accepts: fields.accepts,
-                hidden_mistake: fields.hidden_mistake,
                 inputs: fields.inputs,
                 answer: fields.answer,
                 sketch: fields.sketch,
