@@ -150,7 +150,7 @@ fn verifier() -> Runner {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let instance = Instance::new(Validation::Off, None).expect("a loader");
     let physical = instance.devices().expect("devices").into_iter().find(|device| !device.info.kind.is_gpu());
-    let device = Device::open(&instance, &physical.expect("the software device")).expect("it opens");
+    let device = Device::open(&instance, &physical.expect("the software device"), false).expect("it opens");
     Runner::new(&CATALOGUE, &device, Timing::VerifyOnly, &CacheFolder::none(), &INTERRUPTED).expect("it starts")
 }
 

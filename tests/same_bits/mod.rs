@@ -12,7 +12,7 @@ pub(crate) fn device(software: bool) -> Rc<Device> {
     let instance = Instance::new(Validation::Off, None).expect("Vulkan");
     let devices = instance.devices().expect("devices");
     let physical = devices.iter().find(|device| (device.info.kind == DeviceKind::Cpu) == software);
-    Device::open(&instance, physical.or(devices.first()).expect("a device")).expect("it opens")
+    Device::open(&instance, physical.or(devices.first()).expect("a device"), false).expect("it opens")
 }
 
 /// Answers of a program: their number, the first one with its check, and whether another one differed.

@@ -52,7 +52,7 @@ fn run(kernels: &UserKernels) -> Vec<Case> {
     let instance = instance.expect("Vulkan");
     let devices = instance.devices().expect("devices");
     let physical = devices.iter().find(|device| device.info.kind == DeviceKind::Cpu).or(devices.first());
-    let device = Device::open_with(&instance, physical.expect("a device"), true).expect("it opens");
+    let device = Device::open(&instance, physical.expect("a device"), true).expect("it opens");
     let mut runner =
         Runner::new(&CATALOGUE, &device, Timing::VerifyOnly, &CacheFolder::none(), interrupted).expect("a runner");
     let cases = runner.run(&section, &mut Silent);

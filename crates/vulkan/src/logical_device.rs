@@ -37,15 +37,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens `physical` with every feature that this crate knows and the device has, for built-in kernels.
-    pub fn open(instance: &Rc<Instance>, physical: &PhysicalDevice) -> Result<Rc<Self>, VulkanError> {
-        Self::open_with(instance, physical, false)
-    }
-
-    /// Opens `physical` like [`Self::open`]. With `robust_access`, descriptor accesses out of bounds stay within the
-    /// buffer, if the device supports that. Meant for users' kernels: the built-in ones are verified, and use
-    /// addresses.
-    pub fn open_with(
+    /// Opens `physical` with every feature that this crate knows and the device has. With `robust_access`, descriptor
+    /// accesses out of bounds stay within the buffer, if the device supports that. Meant for users' kernels: the
+    /// built-in ones are verified, and use addresses.
+    pub fn open(
         instance: &Rc<Instance>,
         physical: &PhysicalDevice,
         robust_access: bool,

@@ -26,7 +26,7 @@ impl Open {
         let Some(vulkan) = vulkan else { return Err(DISAPPEARED.into()) };
         let physical = vulkan.physicals.get(self.device).ok_or(DISAPPEARED)?;
         let text = |error: VulkanError| error.to_string();
-        let device = Device::open_with(&vulkan.instance, physical, setup.robust_access()).map_err(text)?;
+        let device = Device::open(&vulkan.instance, physical, setup.robust_access()).map_err(text)?;
         watcher.opened(&device);
         if let Timing::Inspect { texts } = self.timing {
             let inspector = Inspector::new(&device, texts, self.tuned).map_err(text)?;
