@@ -631,7 +631,7 @@ fn describe_device(
 ) -> Result<PhysicalDevice, VulkanError> {
     let chain = FeatureChain::supported(instance, device)?;
     let properties = Properties::of(instance, device, &chain);
-    let queue_family = queue_family(instance, device);
+    let (queue_family, valid_bits) = queue_family(instance, device);
     let info = DeviceInfo {
         index,
         name: text(properties.core.device_name_as_c_str().ok()),
@@ -645,15 +645,12 @@ fn describe_device(
         heaps: heaps(instance, device),
         subgroup: properties.subgroup(&chain),
         limits: properties.limits(),
-        timestamps: Timestamps {
-            period_ns: properties.core.limits.timestamp_period,
-            valid_bits: queue_family.timestamp_bits,
-        },
+        timestamps: Timestamps { period_ns: properties.core.limits.timestamp_period, valid_bits },
         features: chain.features(),
         cooperative_matrices: cooperative_matrices(instance, device, &chain)?,
         flexible_matrices: flexible_matrices(instance, device, &chain)?,
     };
-    Ok(PhysicalDevice { handle: device, queue_family: queue_family.index, info })
+    Ok(PhysicalDevice { handle: device, queue_family, info })
 }
 
 fn heaps(instance: &Instance, device: vk::PhysicalDevice) -> Vec<Heap> {
@@ -666,26 +663,16 @@ fn heaps(instance: &Instance, device: vk::PhysicalDevice) -> Vec<Heap> {
     memory.memory_heaps_as_slice().iter().map(heap).collect()
 }
 
-/// Queue family that can run kernels.
-#[derive(Default)]
-struct QueueFamily {
-    index: u32,
-    /// Valid bits of its timestamps; 0 if it has none.
-    timestamp_bits: u32,
-}
-
-/// Returns the first family with compute and timestamps, or else the first with compute.
-fn queue_family(instance: &Instance, device: vk::PhysicalDevice) -> QueueFamily {
+/// Returns the first queue family with compute and timestamps, or else the first with compute; and the valid bits of its
+/// timestamps, 0 if it has none.
+fn queue_family(instance: &Instance, device: vk::PhysicalDevice) -> (u32, u32) {
     // SAFETY: `device` belongs to the live instance.
     let properties = unsafe { instance.handle.get_physical_device_queue_family_properties(device) };
-    let mut families = vec![];
-    for (family, index) in properties.iter().zip(0..) {
-        if family.queue_flags.contains(vk::QueueFlags::COMPUTE) {
-            families.push(QueueFamily { index, timestamp_bits: family.timestamp_valid_bits });
-        }
-    }
-    let index = families.iter().position(|family| family.timestamp_bits > 0).unwrap_or(0);
-    families.into_iter().nth(index).unwrap_or_default()
+    let mut families: Vec<_> = (0..).zip(properties).collect();
+    families.retain(|(_, family)| family.queue_flags.contains(vk::QueueFlags::COMPUTE));
+    let has_timestamps = families.iter().find(|(_, family)| family.timestamp_valid_bits > 0);
+    let chosen = has_timestamps.or(families.first());
+    chosen.map(|(index, family)| (*index, family.timestamp_valid_bits)).unwrap_or_default()
 }
 
 /// Lists the sub-group operations that compute shaders may use.
