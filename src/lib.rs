@@ -35,7 +35,7 @@ pub use commands::run;
 pub use compare::{Settings, compare};
 pub use device::cache::CacheFolder;
 pub use device::capability::{DeviceInfo, DeviceKind, Feature};
-pub use engine::executor::Observer;
+pub use engine::executor::{Observer, Silent};
 pub use engine::runner::{Runner, Timing};
 pub use engine::workbench::Workbench;
 pub use export::Format;

@@ -1,8 +1,9 @@
 //! Kernels with one instruction changed: `verify` must reject every one of them.
 
-use super::{Silent, verifier};
+use super::verifier;
 use gpukern::{
-    AxisValues, CATALOGUE, DType, Goal, Layout, Outcome, PlanSection, Purpose, Runner, Selection, Shader, find_shader,
+    AxisValues, CATALOGUE, DType, Goal, Layout, Outcome, PlanSection, Purpose, Runner, Selection, Shader, Silent,
+    find_shader,
 };
 
 /// Replacement of one opcode by another.

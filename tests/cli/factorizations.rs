@@ -1,7 +1,7 @@
 //! LU factorizations on the device against independent ones in f64.
 
-use super::{BRIEF, Silent, check_text, expect_exit, gpukern, stderr, stdout, verifier};
-use gpukern::{AxisValues, CATALOGUE, Input, PlanSection, Purpose, Runner, Selection, for_factorization};
+use super::{BRIEF, check_text, expect_exit, gpukern, stderr, stdout, verifier};
+use gpukern::{AxisValues, CATALOGUE, Input, PlanSection, Purpose, Runner, Selection, Silent, for_factorization};
 use serde_json::Value;
 
 const N: usize = 100;

@@ -29,7 +29,7 @@ mod survival;
 mod tune;
 mod workers;
 
-use gpukern::{CATALOGUE, CacheFolder, Case, Device, Host, Instance, Observer, Printed, Runner, Timing, Validation};
+use gpukern::{CATALOGUE, CacheFolder, Device, Host, Instance, Printed, Runner, Timing, Validation};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -135,14 +135,6 @@ fn wait_for_journal(child: &mut Child, path: &Path, wanted: impl Fn(&str) -> boo
 fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status();
     assert!(status.expect("kill runs").success());
-}
-
-/// Observer that does nothing.
-struct Silent;
-
-impl Observer for Silent {
-    fn begin(&mut self, _: &str) {}
-    fn end(&mut self, _: &Case) {}
 }
 
 /// Returns a runner in this process, on the software device, that verifies cases without timing them.
