@@ -2,7 +2,6 @@
 //! kernels: the kernels are SPIR-V, the inputs files.
 
 use crate::basis::file_name::file_name;
-use crate::case::input::Input;
 use crate::kernel::buffer::{Descriptor, Role};
 use crate::kernel::interface::{ArgumentKind, Scalar, Slot};
 use crate::kernel::program::{BufferId, Dispatch, Step};
@@ -145,7 +144,11 @@ impl Reproducer<'_> {
             let mut fill = None;
             if buffer.role.is_input() {
                 fill = Some(match &mut inputs {
-                    None => self.random_fill(buffer)?.into(),
+                    None => {
+                        let input = self.group.spec.input;
+                        let missing = || format!("no fill has its {} {input} input", buffer.element);
+                        input.fill(buffer.element).ok_or_else(missing)?
+                    }
                     Some(inputs) => {
                         inputs.next().ok_or("its inputs are missing")?;
                         format!("@{}.bin", file_name(&buffer.name))
@@ -180,15 +183,6 @@ impl Reproducer<'_> {
             }
         }
         Ok((fills, steps))
-    }
-
-    /// Returns a fill with numbers of the range that the problem has.
-    fn random_fill(&self, buffer: &ResolvedBuffer) -> Result<&'static str, String> {
-        match self.group.spec.input {
-            Input::Uniform if buffer.element.is_float() => Ok("uniform(0, 1)"),
-            Input::Signed if buffer.element.is_float() => Ok("uniform(-1, 1)"),
-            input => Err(format!("no fill has its {} {input} input", buffer.element)),
-        }
     }
 
     /// Writes the contents of a buffer that `tile` repeats. Returns the fill.

@@ -45,6 +45,18 @@ impl Input {
     pub fn has_answer(self) -> bool {
         self != Self::Singular
     }
+
+    /// Returns the fill of a description whose values are in the range of [`random`]; `None` if no fill has them.
+    pub fn fill(self, dtype: DType) -> Option<String> {
+        // The bounds of integers are among the values.
+        let high = if dtype.is_integer() { (1 << random_bits(dtype)) - 1 } else { 1 };
+        match self {
+            Self::Uniform => Some(format!("uniform(0, {high})")),
+            Self::Signed if dtype.is_signed_integer() => Some(format!("uniform({}, {high})", -1 - high)),
+            Self::Signed if dtype.is_float() => Some("uniform(-1, 1)".into()),
+            _ => None,
+        }
+    }
 }
 
 named!(Input, "input", [
@@ -53,19 +65,24 @@ named!(Input, "input", [
     Converged "converged", Boundary "boundary", Wrap "wrap", Described "described",
 ]);
 
+/// Returns the number of random bits of each value; a float is a fraction of that power of two.
+fn random_bits(dtype: DType) -> i32 {
+    match dtype {
+        DType::F32 => 24,
+        DType::F64 => 52,
+        DType::F16 => 11,
+        DType::Bf16 => 8,
+        DType::I8 | DType::U8 | DType::Bytes | DType::Mixed => 7,
+        DType::I16 | DType::U16 => 15,
+        DType::I32 | DType::U32 | DType::I64 | DType::U64 => 16,
+    }
+}
+
 /// Returns `len` random elements. Every value is exact in `dtype`: a multiple of 2⁻²⁴ (f32), 2⁻⁵² (f64), 2⁻¹¹ (f16) or
 /// 2⁻⁸ (bf16). All kinds except `Signed` use the draws of `Uniform`.
 pub fn random(dtype: DType, input: Input, len: usize, rng: &mut ChaCha8Rng) -> HostArray {
-    // Random bits of each value; a float is a fraction of a power of two.
-    let (bits, scale) = match dtype {
-        DType::F32 => (24, 2f64.powi(-24)),
-        DType::F64 => (52, 2f64.powi(-52)),
-        DType::F16 => (11, 2f64.powi(-11)),
-        DType::Bf16 => (8, 2f64.powi(-8)),
-        DType::I8 | DType::U8 | DType::Bytes | DType::Mixed => (7, 1.0),
-        DType::I16 | DType::U16 => (15, 1.0),
-        DType::I32 | DType::U32 | DType::I64 | DType::U64 => (16, 1.0),
-    };
+    let bits = random_bits(dtype);
+    let scale = if dtype.is_integer() { 1.0 } else { 2f64.powi(-bits) };
     let is_unsigned = dtype.is_integer() && !dtype.is_signed_integer();
     // The integers drawn are exact in f64: they have 53 bits at most.
     let mut draw = || {
