@@ -5,6 +5,7 @@ use crate::basis::units::{MIN_MULTIPLE, range_text, significant, uncertainty};
 use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
 use crate::stats;
+use serde::Serialize;
 use std::borrow::Cow;
 
 /// Relative error of a median from which it may be marked.
@@ -30,7 +31,7 @@ const MAD_TO_SIGMA: f64 = 1.4826;
 pub const UNCERTAIN: &str = "?";
 
 /// Reason to be careful with one case but not with the others.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
 pub struct Mark {
     /// Sign beside a number.
     pub sign: Cow<'static, str>,

@@ -10,6 +10,7 @@ use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
+use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Measured, Outcome, Record};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -185,6 +186,9 @@ struct TimedVariant {
     /// The numbers of the tile: those of the block per work-group, per sub-group, per operation of a matrix unit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tile_extents: Vec<Vec<u32>>,
+    /// Marks beside the time in tables: reasons to be careful with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    marks: Vec<Mark>,
     /// Remarks on the case.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
@@ -319,7 +323,7 @@ pub(super) fn races(records: &[&Record]) -> Vec<Race> {
                 fastest: names.into_iter().map(String::from).collect(),
                 tied,
                 undecided,
-                variants: timed(&cases),
+                variants: timed(record, &cases),
                 rejected: names_of(&rejected, true),
                 failed: names_of(&rejected, false),
                 untimed: untimed.remove(&key(record, first)).unwrap_or_default(),
@@ -388,7 +392,8 @@ fn error(case: &Case) -> Option<f64> {
 }
 
 /// Lists the variants with a time, the fastest first.
-fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
+fn timed(record: &Record, cases: &[&Case]) -> Vec<TimedVariant> {
+    let conditions = RunConditions::of(record);
     let mut timed: Vec<(&Case, f64)> = cases.iter().filter_map(|case| Some((*case, median(case)?.0))).collect();
     timed.sort_by(|(_, a), (_, b)| a.total_cmp(b));
     let exact: Vec<&Case> = timed.iter().map(|(case, _)| *case).filter(|case| Class::of(case).is_exact()).collect();
@@ -405,6 +410,7 @@ fn timed(cases: &[&Case]) -> Vec<TimedVariant> {
         weak_check: case.measured().and_then(Measured::weak_check),
         tile: case.tile.clone(),
         tile_extents: case.tile.as_ref().map_or_else(Vec::new, CaseTile::extents),
+        marks: conditions.marks(case),
         notes: case.notes.clone(),
     };
     timed.iter().map(variant).collect()
@@ -635,6 +641,10 @@ mod tests {
         // The table over devices names what that of one device names.
         let Race { tied, fastest, .. } = document(104.0, 2).problems.remove(0);
         assert_eq!((tied, fastest), (vec!["naive".into(), "local".into()], vec!["naive".to_string()]));
+        let signs =
+            |samples| document(50.0, samples).problems[0].variants[0].marks.iter().map(|m| m.sign.clone()).collect();
+        let [few, enough]: [Vec<_>; 2] = [2, 6].map(signs);
+        assert!(few.contains(&"?".into()) && !enough.contains(&"?".into()), "{few:?} {enough:?}");
         let undecided = |local: f64, samples: usize| {
             let mut json = serde_json::to_value(document(local, samples)).expect("JSON");
             json["problems"][0]["undecided"].take()
