@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<CommandOutput> {
     let mut plan = Plan { sections: vec![], run_tables: vec![] };
-    let UserCases { kernels, notes: archive_notes, damage } = add_cases(&mut plan, args)?;
+    let UserCases { kernels, notes: archive_notes, damage, guessed } = add_cases(&mut plan, args)?;
     let plan = plan.only(&args.only)?;
     let files = Files::default()
         .read("the loader", &setup.loader)
@@ -48,10 +48,15 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
         ..MeasureOptions::new(timing, LimitPolicy::Ignore, &tuned, host.command_line())
     };
     let measured = MeasurementCall::new(&plan, &setup, &options, host).measure()?;
-    let MeasuredPlan { record, validated, .. } = measured.checked(args.json.is_some() || args.junit.is_some())?;
+    let MeasuredPlan { mut record, validated, .. } = measured.checked(args.json.is_some() || args.junit.is_some())?;
+    if args.save.is_some() || args.json.is_some() {
+        // The table shows no size, buffer or grid.
+        let guessed = record.cases.iter_mut().filter(|case| guessed.contains(&case.algorithm));
+        guessed.for_each(|case| case.notes.push(GUESSED.into()));
+    }
     let mut notes = report::bench::outcomes(&record) + &archive_notes;
     if setup.kernels.is_empty() {
-        notes += &measuring::unused_results(&request, &record, &tuned);
+        notes += &measuring::unused_results(args.tuned.as_deref(), &record.devices, &tuned);
     }
     let exit = measuring::exit_of_record(&record);
     let mut answer = CommandOutput::new(text(args, &record, host.width())?, notes, exit);
@@ -74,7 +79,12 @@ struct UserCases {
     notes: String,
     /// First damage in an archive.
     damage: Result<()>,
+    /// Names of kernels without a description.
+    guessed: Vec<String>,
 }
+
+/// Note on a case of such a kernel.
+const GUESSED: &str = "sizes, buffers and grid are guesses, as it has no description: name one, or state -s and --set";
 
 /// Adds the cases of built-in algorithms, or else of the user's kernels, to a plan.
 fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<UserCases> {
@@ -94,7 +104,7 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<UserCases> {
             return Err(usage!("{option} {value} is for your own kernels; built-in ones have variants and tiles"));
         }
         plan.sections = plan_variants(&selection).map_err(Error::Usage)?;
-        return Ok(UserCases { kernels: vec![], notes: String::new(), damage: Ok(()) });
+        return Ok(UserCases { kernels: vec![], notes: String::new(), damage: Ok(()), guessed: vec![] });
     }
     let size = args.size.first().map(|size| ("--size", brief(size).into_owned()));
     if let (Some(archive), Some((option, value))) = (files.iter().find(|file| is_archive(file)), option.or(size)) {
@@ -183,7 +193,7 @@ fn add_files(plan: &mut Plan, files: &[PathBuf], args: &InspectArgs, selection: 
     }
     let fields = args.source.fields(&args.size, set);
     let problems = problems(files);
-    let mut inspected = UserCases { kernels: vec![], notes: String::new(), damage: Ok(()) };
+    let mut inspected = UserCases { kernels: vec![], notes: String::new(), damage: Ok(()), guessed: vec![] };
     for files in &problems {
         if is_archive(&files[0]) {
             inspected.add_archive(plan, &files[0], selection)?;
@@ -199,9 +209,11 @@ fn add_files(plan: &mut Plan, files: &[PathBuf], args: &InspectArgs, selection: 
             described[0].description.name = Some(format!("{}-{}", folder.display(), stem.display()));
         }
         let first = described[0].clone();
+        let mut is_guessed = false;
         let completed = described.iter_mut().try_for_each(|described| {
             described.all_choices = true;
-            init::complete(described).map(drop)
+            is_guessed |= init::complete(described)?;
+            Ok(())
         });
         let problem = match completed.and_then(|()| resolve::resolve(&CATALOGUE, &described)) {
             Ok(problem) => problem,
@@ -213,6 +225,7 @@ fn add_files(plan: &mut Plan, files: &[PathBuf], args: &InspectArgs, selection: 
         };
         let kernels = user_run::named_kernels(&[], problem, &inspected.kernels)?;
         plan.sections.push(user_run::plan_section(&kernels, true, selection)?);
+        inspected.guessed.extend(is_guessed.then(|| kernels.name.clone()));
         inspected.kernels.push(kernels);
     }
     Ok(inspected)

@@ -19,8 +19,8 @@ use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
 use crate::user::resolved::{Reference, ResolvedPoint};
 use crate::{
-    CATALOGUE, Case, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan, Record, Request,
-    Result, Setup, Shown, Timing, Tuned, UserKernels, input_file, report,
+    CATALOGUE, Case, DeviceInfo, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan,
+    Record, Request, Result, Setup, Shown, Timing, Tuned, UserKernels, input_file, report,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -131,7 +131,9 @@ pub(super) fn measure_and_report(
     let shows_grid = form != TableForm::Long && !has_other_form;
     notes.push_str(&report::bench::notes(&pooled, shows_grid));
     notes.extend(request.kernels.as_ref().map(|files| hints(&record, &files.kernel, &setup.kernels, host)));
-    notes += &(view.unused_reference(&pooled) + &other_answers(&pooled) + &unused_results(request, &record, &tuned));
+    let tuned_file = request.tuned.as_deref().filter(|_| request.uses_tuned());
+    notes += &(view.unused_reference(&pooled) + &other_answers(&pooled));
+    notes += &unused_results(tuned_file, &record.devices, &tuned);
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
         None if is_joined => report::long::joined(&pooled, &view),
@@ -177,10 +179,10 @@ fn other_answers(record: &Record) -> String {
     notes
 }
 
-/// Says why results of the file of --tuned are of no use on the devices of `record`; empty without a reason.
-pub(super) fn unused_results(request: &Request, record: &Record, tuned: &Tuned) -> String {
-    let Some(path) = request.tuned.as_ref().filter(|_| request.uses_tuned()) else { return String::new() };
-    let usable = record.devices.iter().map(|device| tuned.count_usable(&CATALOGUE, device));
+/// Says why results of the file of --tuned are of no use on `devices`, or may be outdated; empty without a reason.
+pub(super) fn unused_results(file: Option<&Path>, devices: &[DeviceInfo], tuned: &Tuned) -> String {
+    let Some(path) = file else { return String::new() };
+    let usable = devices.iter().map(|device| tuned.count_usable(&CATALOGUE, device));
     let reason = usable.max_by_key(|(usable, _)| *usable).and_then(|(_, unused)| unused);
     reason.map_or_else(String::new, |reason| format!("note      '{}': {reason}\n", path.shown()))
 }

@@ -87,6 +87,16 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
     assert_eq!(found.iter().filter(|case| case.1.contains("auto chose ")).count(), 2, "{found:?}");
     line(&stderr(&output), "note      matmul: tile ");
 
+    // Another version may have other kernels.
+    let older = replaced(&std::fs::read_to_string(&path).expect("saved"), r"\ngpukern = .*", "\ngpukern = \"0.0.9\"");
+    std::fs::write(&path, older).expect("written");
+    let output = expect_exit(&mut bench("auto", &[], &path), 0);
+    assert!(stdout(&output).contains(" by gpukern 0.0.9"), "{}", stdout(&output));
+    let mut ab = gpukern(&["ab", "matmul", "-s=32", "-V=tiled", "--against=texel", "--max-time=20ms", "--tuned"]);
+    for output in [output, ab.arg(&path).output().expect("it ran")] {
+        assert!(stderr(&output).contains(" has results of gpukern 0.0.9; in "), "{}", stderr(&output));
+    }
+
     let without = cases(&stdout(&expect_exit(&mut bench("auto,tiled", &["--no-tuned"], &path), 0)));
     assert!(without.iter().all(|case| !case.1.contains("tuned")), "{without:?}");
     assert!(without.iter().any(|case| case.1.contains(", by its model")), "{without:?}");

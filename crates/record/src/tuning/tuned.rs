@@ -27,6 +27,9 @@ use std::path::{Path, PathBuf};
 /// Name and version of the file's format.
 const SCHEMA: &str = "gpukern-tuned/1";
 
+/// Version that searches for tiles: another may have other kernels.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Comment at the top of the file.
 const HEAD: &str = "\
 # What `gpukern tune` found, used by `gpukern bench` on the same device with the same driver (--no-tuned ignores it).
@@ -346,8 +349,8 @@ impl Tuned {
         results
     }
 
-    /// Counts the results that `device` uses, and says why others are of no use here; `None` if all are used or belong to
-    /// other devices beside used ones.
+    /// Counts the results that `device` uses, and says why others are of no use here or these may be outdated; `None` if all are
+    /// used or belong to other devices beside used ones.
     pub fn count_usable(&self, catalogue: &Catalogue, device: &DeviceInfo) -> (usize, Option<String>) {
         let model = Model::of(device);
         let own: Vec<_> = self.results.iter().filter(|result| result.model == model).collect();
@@ -362,9 +365,31 @@ impl Tuned {
             None if own.is_empty() => {
                 Some(format!("no result is of {} with this driver; `gpukern tune` makes some", printable(&device.name)))
             }
-            None => None,
+            None => own.iter().find(|result| result.gpukern != VERSION).map(|older| {
+                let version = brief(&older.gpukern);
+                format!("it has results of gpukern {version}; in {VERSION} other kernels may be faster: tune again")
+            }),
         };
         (usable, reason)
+    }
+
+    /// Returns the result that timed a configuration for a case of `group`; `None` if nobody timed it.
+    pub fn measured(
+        &self,
+        device: &DeviceInfo,
+        group: &CaseGroup,
+        chosen: &Configuration<'_>,
+    ) -> Option<&TuningResult> {
+        let (algorithm, variant) = (&group.algorithm, &chosen.variant.name);
+        let result = match chosen.tile {
+            Some(CaseTile::Tuned { .. }) => self.result(device, algorithm, variant, &group.spec).map(|(_, own)| own),
+            // A result with a tile is not that of the built-in one.
+            _ => {
+                let mut results = self.results(device, algorithm, &group.spec).into_iter();
+                results.find(|own| own.variant == *variant && own.tile.is_none())
+            }
+        };
+        result.filter(|own| own.gflops.is_some())
     }
 
     /// Returns why `variant` must not be used for a case of `algorithm` on `device`, and the day when that was found: where it
@@ -554,7 +579,10 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
             let tie = if result.tie { ", too close to others to tell" } else { "" };
             let at =
                 if result.distance(spec.size) > 0.0 { format!(" at {}", result.measured_at) } else { String::new() };
-            let day = result.day();
+            let mut day = result.day().to_string();
+            if result.gpukern != VERSION {
+                day += &format!(" by gpukern {}", brief(&result.gpukern));
+            }
             return Some((variant, format!("the fastest of the results of {day}{at}{caches}{tie}{left_out}")));
         }
     }
