@@ -324,15 +324,22 @@ pub(super) fn find_configuration<'a>(
     None
 }
 
+/// Returns the paths for a file or folder of this name in `folder`, in the order in which to try them: all but the first have a
+/// number before the ending.
+pub(super) fn numbered(folder: &Path, name: &str, ending: &str) -> impl Iterator<Item = PathBuf> {
+    let numbers = std::iter::once(String::new()).chain((2..).map(|number| format!("_{number}")));
+    numbers.map(move |number| folder.join(format!("{name}{number}{ending}")))
+}
+
 /// Creates a folder of this name in `folder`, with a number appended if it exists: an earlier reproducer may be an input of
 /// this run.
 pub(super) fn create_unique(folder: &Path, name: &str) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
-    let mut numbered = (2..).map(|number| folder.join(format!("{name}_{number}")));
-    let mut path = folder.join(name);
+    let mut paths = numbered(folder, name, "");
     loop {
+        let path = paths.next().unwrap_or_default();
         match std::fs::create_dir(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => path = numbered.next().unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => return created.map(|()| path),
         }
     }

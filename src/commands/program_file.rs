@@ -1,11 +1,13 @@
 //! `inspect --save`: `program.json`, with all that a program of the user's own needs to run a case, and its SPIR-V.
 
-use super::failures::{create_unique, extents_as_axes, find_configuration, folder_name, reproducing_request};
+use super::failures::{create_unique, extents_as_axes, find_configuration, folder_name, numbered, reproducing_request};
 use super::program_sizes::{self, Saved};
 use super::reproducer::Reproducer;
 use crate::basis::destination;
 use crate::basis::file_name::file_name;
 use crate::basis::printable;
+use crate::basis::units::rounded;
+use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::commands::cli::InspectArgs;
 use crate::device::capability::{Requirement, requirement, vulkan_for};
@@ -13,18 +15,18 @@ use crate::kernel::buffer::{Binding, BufferId, Descriptor, Role};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, SlotKind};
 use crate::kernel::program::{ArgumentValue, Dispatch, Step, TEXEL};
 use crate::kernel::shaders::Shader;
-use crate::tuning::tuned::Configuration;
+use crate::tuning::tuned::{Configuration, TuningResult};
 use crate::user::options::{CASE, PROGRAM};
 use crate::{
-    BufferSpec, CATALOGUE, Case, CaseGroup, DType, DeviceInfo, Error, Feature, Outcome, Plan, Problem, Program, Record,
-    Request, Result, Shown, Tuned, UserKernels, counted,
+    BufferSpec, CATALOGUE, Case, CaseGroup, CaseSpec, DType, DeviceInfo, Error, Feature, Outcome, Plan, Problem,
+    Program, Record, Request, Result, Shown, Tuned, UserKernels, counted,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Name of the schema of `program.json`.
 const SCHEMA: &str = "gpukern-program/1";
@@ -40,6 +42,8 @@ pub(super) struct ProgramFile {
     /// Device for which the constants, the size of sub-groups and the work-groups were chosen, with its driver. Those of
     /// another device may differ: save the program there, too.
     pub(super) device: String,
+    /// Where the program comes from.
+    provenance: Provenance,
     /// Command that measures a built-in kernel with its tile, in this folder: `tuned.toml` there has the tile, if a search found it.
     command: Option<String>,
     /// Properties that a device must have and be asked for.
@@ -52,6 +56,45 @@ pub(super) struct ProgramFile {
     pub(super) dispatches: Vec<DispatchEntry>,
     /// All buffers.
     pub(super) buffers: Vec<BufferEntry>,
+}
+
+/// Where a program comes from. It has no date of the export, so that the same choice exports the same files.
+#[derive(Serialize, JsonSchema)]
+struct Provenance {
+    /// Version of gpukern that exported it.
+    gpukern: &'static str,
+    /// Why it has this variant and tile: `auto chose texel, the fastest of the results of 2026-11-30`. Also whether sizes, buffers
+    /// and grid are guesses, as those of a kernel without a description are.
+    notes: Vec<String>,
+    /// Time of the variant with this tile in a search by `gpukern tune`; `null` if none had it.
+    measured: Option<SearchTime>,
+}
+
+/// Time that a search measured.
+#[derive(Serialize, JsonSchema)]
+struct SearchTime {
+    /// Nanoseconds of a run at `size`, known to four digits.
+    time: f64,
+    /// Measured size: that of the program, or a similar one.
+    size: String,
+    /// State of the caches before each run.
+    cache: CacheState,
+    /// Time of the search (RFC 3339, UTC).
+    date: String,
+    /// Version of gpukern that searched.
+    gpukern: String,
+}
+
+impl SearchTime {
+    /// Returns the time of a result for a case of `group`; `None` if its size is none.
+    fn of(result: &TuningResult, group: &CaseGroup) -> Option<Self> {
+        let TuningResult { cache, measured_at, date, gpukern, .. } = result;
+        let spec = CaseSpec { size: measured_at.parse().ok()?, ..group.spec };
+        let operations = (group.algorithm.problem)(&spec).ok()?.work().operations;
+        let time = rounded(operations as f64 / result.gflops?);
+        let [size, date, gpukern] = [measured_at, date, gpukern].map(Clone::clone);
+        Some(Self { time, size, cache: *cache, date, gpukern })
+    }
 }
 
 /// Properties that a device must have, and be asked for when it is opened: the most of any dispatch.
@@ -221,14 +264,22 @@ pub(super) fn save_programs(
         let Some(device) = record.device(case.device) else { continue };
         let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
         let mut write = || -> io::Result<Saved<'_>> {
-            let usual = folder.join(folder_name(case, record));
-            let folder = create_unique(folder, &folder_name(case, record))?;
-            renamed += &of_earlier_run(&usual, &folder);
-            let command = command(&folder, case, device, (group, tuned), args).map_err(io::Error::other)?;
-            let document = ProgramFile::write(&folder, case, device, (group, &chosen), command)?;
-            write_case(&folder, case, device, (group, &chosen), &document);
+            let name = folder_name(case, record);
+            let usual = folder.join(&name);
+            let new = create_unique(folder, &name)?;
+            let command = command(&new, case, device, (group, tuned), args).map_err(io::Error::other)?;
+            let result = tuned.measured(device, group, &chosen);
+            let provenance = Provenance {
+                gpukern: env!("CARGO_PKG_VERSION"),
+                notes: case.notes.clone(),
+                measured: result.and_then(|result| SearchTime::of(result, group)),
+            };
+            let document = ProgramFile::write(&new, case, device, (group, &chosen), provenance, command)?;
+            write_case(&new, case, device, (group, &chosen), &document);
             let text = serde_json::to_string_pretty(&document)? + "\n";
-            std::fs::write(folder.join(PROGRAM), printable::json(text))?;
+            std::fs::write(new.join(PROGRAM), printable::json(text))?;
+            let folder = merged(new, numbered(folder, &name, ""))?;
+            renamed += &of_earlier_run(&usual, &folder);
             Ok(Saved { case, group, is_auto: chosen.automatic.is_some(), folder, document })
         };
         saved.push(write().map_err(|e| {
@@ -252,6 +303,22 @@ pub(super) fn save_programs(
         let _ = writeln!(text, "note      auto chose {programs} by a model, without timing: run `gpukern tune` first");
     }
     Ok(text)
+}
+
+/// Removes a `new` folder if an earlier one has the same files. Returns the folder that has them. `names` are those that the new one
+/// could have, in order.
+fn merged(new: PathBuf, names: impl Iterator<Item = PathBuf>) -> io::Result<PathBuf> {
+    let has_same = |earlier: &PathBuf| {
+        let is_same = |file: io::Result<std::fs::DirEntry>| {
+            let file = file.ok()?;
+            Some(std::fs::read(file.path()).ok()? == std::fs::read(earlier.join(file.file_name())).ok()?)
+        };
+        std::fs::read_dir(&new).is_ok_and(|mut files| files.all(|file| is_same(file) == Some(true)))
+    };
+    match names.take_while(|name| *name != new).find(has_same) {
+        Some(earlier) => std::fs::remove_dir_all(new).map(|()| earlier),
+        None => Ok(new),
+    }
 }
 
 /// Says which name a file or folder of this run has if an earlier one has its `usual` name; empty if none has.
@@ -333,6 +400,7 @@ impl ProgramFile {
         case: &Case,
         device: &DeviceInfo,
         (group, chosen): (&CaseGroup, &Configuration<'_>),
+        provenance: Provenance,
         command: Option<String>,
     ) -> io::Result<Self> {
         let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
@@ -349,6 +417,7 @@ impl ProgramFile {
             schema: SCHEMA,
             case: case.id.clone(),
             device: [device.name.clone(), device.driver_beside_name()].join(" ").trim_end().into(),
+            provenance,
             command,
             requires: Requires::of(&program, &dispatches, &buffers),
             steps: steps(&program, &specs),

@@ -1,7 +1,7 @@
 //! `inspect --save` of several sizes: a document for each kernel, with the pipelines that its sizes share and what changes
 //! between them.
 
-use super::failures::{device_suffix, named_extents, named_folder};
+use super::failures::{device_suffix, named_extents, named_folder, numbered};
 use super::program_file::{DispatchEntry, ProgramFile, of_earlier_run};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::destination::{self, Destination};
@@ -9,14 +9,12 @@ use crate::basis::input_file;
 use crate::basis::printable;
 use crate::kernel::interface::ArgumentKind;
 use crate::plan::axes;
+use crate::user::options::PROGRAM_SIZES;
 use crate::{Case, CaseGroup, Error, Record, Result, Shown, UserKernels, counted};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// Name of the schema of the document.
-const SCHEMA: &str = "gpukern-program-sizes/1";
 
 /// Saved program of a case.
 pub(super) struct Saved<'a> {
@@ -175,28 +173,20 @@ impl<'a> SizesFile<'a> {
         let pipelines = pipelines.into_iter().map(|(_, pipeline)| pipeline).collect();
         let (algorithm, device) = (&*saved[0].case.algorithm, &*saved[0].document.device);
         let changes = changes(&sizes);
-        Ok(Self { schema: SCHEMA, algorithm, variant, device, pipelines, changes, sizes })
+        Ok(Self { schema: PROGRAM_SIZES, algorithm, variant, device, pipelines, changes, sizes })
     }
 
-    /// Writes the document to a new file in `folder`. Returns a note that says what it has.
+    /// Writes the document to a file in `folder`, which is new unless it has the same. Returns a note that says what it has.
     fn write(&self, folder: &Path, name: &str) -> io::Result<String> {
         let text = printable::json(serde_json::to_string_pretty(self)? + "\n");
         let usual = folder.join(format!("{name}.json"));
-        let numbered = (2..).map(|number| folder.join(format!("{name}_{number}.json")));
-        let is_free = |path: &PathBuf| !path.exists() || is_ours(path);
-        let path = [usual.clone()].into_iter().chain(numbered).find(is_free).unwrap_or_default();
-        // A program that reads the usual file must not get that of an earlier run.
+        let is_free = |path: &PathBuf| !path.exists() || input_file::read_text(path).is_ok_and(|own| own == text);
+        let path = numbered(folder, name, ".json").find(is_free).unwrap_or_default();
         Destination::open(&path)?.write(text.as_bytes())?;
         let (sizes, pipelines) = (self.sizes.len(), counted(self.pipelines.len(), "pipeline"));
         let note = format!("saved     '{}' has {sizes} sizes, with {pipelines}\n", path.shown());
         Ok(note + &of_earlier_run(&usual, &path))
     }
-}
-
-/// Whether a file is a document of several sizes, which another run may replace.
-fn is_ours(path: &Path) -> bool {
-    let text = input_file::read_text(path).unwrap_or_default();
-    serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|document| document["schema"] == SCHEMA)
 }
 
 impl<'a> PipelineEntry<'a> {

@@ -47,9 +47,18 @@ fn a_program_that_ships_a_kernel_finds_what_it_needs_to_run_it() {
     assert!(program["device"].as_str().is_some_and(|device| device.starts_with("llvmpipe ")), "{program}");
     let spirv = std::fs::read(case.join(dispatch["spirv"].as_str().expect("a file"))).expect("saved");
     assert_eq!(spirv[..4], 0x0723_0203u32.to_le_bytes());
-    // A build that reads the usual folder would ship the old program.
-    let again = stderr(&expect_exit(gpukern(&INSPECT[..4]).args(["-s", "8", "--save"]).arg(folder.path()), 0));
-    assert!(again.contains("naive_f32_8x8x8' exists from an earlier run; this run is in '"), "{again}");
+    // The same program keeps its folder. A build that reads the usual folder would ship another one's.
+    let again = || stderr(&expect_exit(gpukern(&INSPECT[..4]).args(["-s", "8", "--save"]).arg(folder.path()), 0));
+    let [same, changed] =
+        [again(), std::fs::write(case.join("program.json"), "{}").map(|()| again()).expect("written")];
+    assert!(!same.contains("exists"), "{same}");
+    assert!(changed.contains("naive_f32_8x8x8' exists from an earlier run; this run is in '"), "{changed}");
+    assert_eq!(read_json(&folder.path().join("matmul_naive_f32_8x8x8_2/program.json")), program);
+    // The inputs of integers have a fill, too.
+    expect_exit(gpukern(&["inspect", "matmul", "-V=naive", "-t=i8", "-s=8", "--save"]).arg(folder.path()), 0);
+    let integers = folder.path().join("matmul_naive_i8_8x8x8");
+    let record = stdout(&expect_exit(gpukern(&["run", "--json=-"]).args(super::BRIEF).arg(&integers), 0));
+    assert_eq!(valid_record(&record)["cases"][0]["outcome"]["verification"]["residual"], 0.0, "{record}");
     // A choice of a description; its descriptors end with the data.
     let toml = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels/softmax.toml");
     let choice = ["inspect", toml, "-V", "softmax[LANES=64]", "-s", "ROWS=2", "-s", "COLUMNS=100", "--save"];
@@ -100,16 +109,21 @@ fn an_export_of_several_sizes_has_their_pipelines_once_and_says_what_changes() {
     let folder_of_one = saved.join(tiled["sizes"][2]["folder"].as_str().expect("a folder"));
     let run = expect_exit(gpukern(&["run", "--json=-"]).args(super::BRIEF).arg(&folder_of_one), 0);
     assert_eq!(statuses(&valid_record(&stdout(&run))), ["measured"]);
-    // A program that reads the usual document gets that of the last run; a file of the user's stays.
+    let document = saved.join("matmul_tiled_f32.json");
+    let refused = stderr(&expect_exit(gpukern(&["run"]).arg(&document), 2)).replace("\n  ", " ");
+    let parts =
+        ["tiled_f32.json is no kernel; `gpukern run ", "_f32_64x512x512 ", "_f32_3x5x7` runs what it describes"];
+    assert!(parts.iter().all(|part| refused.contains(part)), "{refused}");
+    // A document of other sizes is another one; the folder of a size that both have is the same.
     let mut again = gpukern(&["inspect", "matmul", "-V", "tiled", "-t=f32", "-s", "64x512x512,64", "--save"]);
-    expect_exit(again.arg(&saved), 0);
-    let newer = read_json(&saved.join("matmul_tiled_f32.json"));
-    assert!(!saved.join("matmul_tiled_f32_2.json").exists());
-    std::fs::write(saved.join("matmul_tiled_f32.json"), "{}").expect("written");
-    let said = stderr(&expect_exit(again.args(["-s", "8"]), 0));
-    assert!(said.contains("matmul_tiled_f32.json' exists from an earlier run; this run is in '"), "{said}");
-    assert_eq!(read_json(&saved.join("matmul_tiled_f32.json")), json!({}));
-    assert_eq!(newer["sizes"][0]["folder"], "matmul_tiled_f32_64x512x512_2", "{newer}");
+    again.arg(&saved);
+    for _ in 0..2 {
+        let said = stderr(&expect_exit(&mut again, 0));
+        assert_eq!(said.matches("exists from an earlier run; this run is in '").count(), 1, "{said}");
+    }
+    assert_eq!(read_json(&document), tiled);
+    let newer = read_json(&saved.join("matmul_tiled_f32_2.json"));
+    assert_eq!(newer["sizes"][0]["folder"], "matmul_tiled_f32_64x512x512", "{newer}");
     // The smaller product is divided along K, and its parts summed.
     assert_eq!(values(&newer, "steps", Value::Null), Some(json!([1, 2])), "{newer}");
     let second = newer["sizes"][1]["program"]["dispatches"][1]["kernel"].clone();
@@ -230,9 +244,20 @@ fn a_choice_of_auto_that_nobody_timed_is_marked_and_its_export_says_so() {
     let output = inspect();
     assert_eq!(stdout(&output).matches(" (auto) ").count(), 1, "{}", stdout(&output));
     line(&stderr(&output), "note      auto chose 1 program by a model, without timing: run `gpukern tune` first");
+    // Its provenance has the time of the search, once there is one.
+    let times = || -> Vec<_> {
+        let folders = std::fs::read_dir(folder.path().join("saved")).expect("saved");
+        let programs = folders.map(|own| read_json(&own.expect("a folder").path().join("program.json")));
+        let of_auto = programs.filter(|program| program["provenance"]["notes"].to_string().contains("auto chose "));
+        of_auto.map(|program| program["provenance"]["measured"].clone()).filter(|time| !time.is_null()).collect()
+    };
+    assert_eq!(times(), [Value::Null; 0]);
     expect_exit(gpukern(&["tune", "matmul", "-s=64", "--budget=1ms", "--tuned"]).arg(&tuned), 0);
     let said = stderr(&inspect());
     assert!(!said.contains("without timing"), "{said}");
+    let [time] = &times()[..] else { panic!("{:?}", times()) };
+    assert!(time["time"].as_f64().is_some_and(|time| time > 0.0), "{time}");
+    assert_eq!((&time["size"], &time["cache"]), (&json!("64"), &json!("hot")), "{time}");
 }
 
 /// Returns a row without numbers, and without the ± of compile times: there is none if too few compilations fit the time.

@@ -21,6 +21,9 @@ pub const CASE: &str = "case.toml";
 /// Name of the file of a kernel that `inspect --save` exports for a program of the user's own.
 pub const PROGRAM: &str = "program.json";
 
+/// Name of the schema of a document with such programs at several sizes.
+pub const PROGRAM_SIZES: &str = "gpukern-program-sizes/1";
+
 /// Reads the descriptions of each problem on a command line. Several folders are separate problems, and then no other
 /// file may be given: it would not be clear which of them it belongs to.
 pub fn problems(
@@ -42,9 +45,8 @@ pub fn problems(
 /// Reads the descriptions of one problem: those of `config`, of `.toml` files, and of a folder among `kernels`. Other
 /// kernels replace the description's, or are added to a folder's; `fields` override the descriptions.
 pub fn describe(kernels: &[PathBuf], config: Option<&Path>, fields: &FieldOptions) -> Result<Vec<Described>, Error> {
-    if let Some(program) = kernels.iter().find(|path| path.file_name().is_some_and(|name| name == PROGRAM)) {
-        let folder = program.parent().unwrap_or(Path::new("."));
-        return Err(Error::Usage(format!("{} is no kernel; {}", program.shown(), exported(folder))));
+    if let Some((path, folders)) = kernels.iter().find_map(|path| Some((path, exported_folders(path)?))) {
+        return Err(Error::Usage(format!("{} is no kernel; {}", path.shown(), exported(&folders))));
     }
     let is_description = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml") || path.is_dir();
     let (files, sources): (Vec<&PathBuf>, Vec<&PathBuf>) = kernels.iter().partition(is_description);
@@ -156,8 +158,10 @@ fn read(path: &Path) -> Result<Described, Error> {
         let cases = inner.iter().filter(|inner| inner.join(CASE).exists()).count();
         let program = inner.iter().find(|inner| inner.join(PROGRAM).exists());
         let remedy = match cases {
-            0 if folder.join(PROGRAM).exists() => exported(&folder),
-            0 if let Some(program) = program => format!("{}: {}", program.shown(), exported(program)),
+            0 if folder.join(PROGRAM).exists() => exported(std::slice::from_ref(&folder)),
+            0 if let Some(program) = program => {
+                format!("{}: {}", program.shown(), exported(std::slice::from_ref(program)))
+            }
             0 => "name a kernel, or a case that `gpukern capture -o` wrote".into(),
             _ => format!(
                 "it holds {}; name one of them, or run each: for c in {}/*/{CASE}; do gpukern run \"$c\"; done",
@@ -180,10 +184,26 @@ fn read(path: &Path) -> Result<Described, Error> {
     Ok(Described { description, folder, file: Some((path, text)), options: vec![], of_case, ..Described::default() })
 }
 
-/// Names the command that runs the kernel of a folder which `inspect --save` wrote.
-fn exported(folder: &Path) -> String {
-    if folder.join(CASE).exists() {
-        return format!("`gpukern run {}` runs what it describes", shell_word(&folder.shown()));
+/// Returns the folders of the programs in a file that `inspect --save` wrote; `None` for other files.
+fn exported_folders(path: &Path) -> Option<Vec<PathBuf>> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    if path.file_name()? == PROGRAM {
+        return Some(vec![folder.into()]);
+    }
+    let text = path.extension().filter(|ending| *ending == "json").and_then(|_| input_file::read_text(path).ok())?;
+    let document: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let sizes = document["sizes"].as_array().filter(|_| document["schema"] == PROGRAM_SIZES)?;
+    Some(sizes.iter().filter_map(|size| Some(folder.join(size["folder"].as_str()?))).collect())
+}
+
+/// Names the command that runs the kernels of folders which `inspect --save` wrote.
+fn exported(folders: &[PathBuf]) -> String {
+    let Some(folder) = folders.iter().find(|folder| !folder.join(CASE).exists()) else {
+        let words: Vec<_> = folders.iter().map(|folder| shell_word(&folder.shown()).into_owned()).collect();
+        return format!("`gpukern run {}` runs what it describes", words.join(" "));
+    };
+    if !folder.exists() {
+        return format!("it names the folder '{}', which is missing: copy it, too", folder.shown());
     }
     let text = input_file::read_text(&folder.join(PROGRAM)).unwrap_or_default();
     let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
