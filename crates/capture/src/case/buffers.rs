@@ -284,14 +284,12 @@ fn find_pointers(
             }
             let access = pushed.iter().find(|(pushed, _)| next == 0 && *pushed == offset);
             let access = access.map_or(Access::UNKNOWN, |(_, access)| *access);
-            // A region may hold data of several types, each behind an address of its own.
-            let scalar = target.and_then(|(_, pointed)| scalar_of(pointed));
-            let scalar = scalar.filter(|scalar| skipped.is_multiple_of(scalar.bytes().into()));
-            let kind = scalar.map_or_else(|| "bytes".into(), |scalar| scalar.name());
+            let kind = type_behind(target.map(|(_, pointed)| pointed), skipped);
             let known = buffers.iter_mut().enumerate().find(|(_, buffer)| buffer.region == Some(number as u32));
             let name = if let Some((index, buffer)) = known {
                 buffer.access.reads |= access.reads;
                 buffer.access.writes |= access.writes;
+                // A region may hold data of several types, each behind an address of its own.
                 if index >= bound && kind != buffer.element.name() {
                     (buffer.element, buffer.columns, buffer.tolerance) = (DType::Bytes, 1, Tolerance::Exact);
                 }
@@ -302,8 +300,7 @@ fn find_pointers(
                 let kind = if holds_integers(&kind, &contents.before) { "bytes" } else { &kind };
                 let mut buffer = CaseBuffer::new(name.clone(), kind, access, contents);
                 buffer.fit_tolerance(arithmetic, None);
-                buffer.region = Some(number as u32);
-                buffers.push(buffer);
+                buffers.push(CaseBuffer { region: Some(number as u32), ..buffer });
                 name
             };
             pointers.push((offset, if skipped == 0 { name } else { format!("{name} + {skipped}") }));
@@ -312,6 +309,12 @@ fn find_pointers(
         next += 1;
     }
     Ok(())
+}
+
+/// Names the type of the numbers in a block, to which an address `skipped` bytes behind the start of a region leads.
+fn type_behind(block: Option<&Block>, skipped: u64) -> String {
+    let scalar = block.and_then(scalar_of).filter(|scalar| skipped.is_multiple_of(scalar.bytes().into()));
+    scalar.map_or_else(|| "bytes".into(), Scalar::name)
 }
 
 /// Lists the addresses of captured regions in a block: their offsets, the indices of the regions, and the addresses.
