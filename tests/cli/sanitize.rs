@@ -131,6 +131,40 @@ fn a_remedy_is_for_what_the_invocation_waits_for() {
 }
 
 #[test]
+fn a_race_despite_an_atomic_or_a_barrier_has_a_remedy_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let description = folder.path().join("k.toml");
+    let text = "[kernel]\nsource = 'k.comp'\n[dispatch]\ngroups = [4, 1, 1]\n[buffer.X]\ntype = 'u32'\nshape = [256]\n\
+                fill = 'zero'\n[buffer.Y]\ntype = 'u32'\nshape = [256]\n";
+    std::fs::write(&description, text).expect("written");
+    for (body, remedy) in [
+        (
+            "atomicAdd(x[0], 1u, gl_ScopeWorkgroup, gl_StorageSemanticsBuffer, gl_SemanticsRelaxed); y[i] = i;",
+            "scope of the atomics is too small for both remedy: gl_ScopeDevice in both atomics, or",
+        ),
+        (
+            "atomicAdd(x[i / 64], 1u); y[i] = x[i / 64];",
+            "if any order will do, atomicAdd(…, 0) in place of the plain read",
+        ),
+        (
+            "x[i] = i; barrier(); y[i] = x[i ^ 1];",
+            "a barrier between that does not order buffers remedy: memoryBarrierBuffer() before that barrier",
+        ),
+        ("x[i / 64] = i + 1; barrier(); y[i] = i;", "remedy: an index of its own for each invocation"),
+    ] {
+        let code = format!(
+            "#version 450\n#extension GL_KHR_memory_scope_semantics : require\nlayout(local_size_x = 64) in;\n\
+             layout(binding = 0) buffer X {{ uint x[]; }};\nlayout(binding = 1) buffer Y {{ uint y[]; }};\n\
+             void main() {{ uint i = gl_GlobalInvocationID.x; {body} }}\n"
+        );
+        std::fs::write(folder.path().join("k.comp"), code).expect("written");
+        let text = super::stdout(&run(gpukern(&["sanitize", "--schedules=1"]).arg(&description)));
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(remedy), "{text}");
+    }
+}
+
+#[test]
 fn each_kernel_has_the_faults_that_its_author_hid_in_it_and_no_others() {
     let text = std::fs::read_to_string(format!("{FOLDER}/expected.toml")).expect("the list of expectations");
     let expected: std::collections::BTreeMap<String, Expected> =

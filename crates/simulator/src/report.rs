@@ -1,6 +1,6 @@
 //! Puts findings into words: source lines, names of elements, invocations, and what to do.
 
-use crate::code::{MemoryPlace, Pc, RegisterOp};
+use crate::code::{Edge, MemoryPlace, Pc, RegisterOp};
 use crate::fault::{FaultKind, KernelFault, SourcePlace};
 use crate::findings::{
     AccessKind, Findings, FoundFault, Invocation, MAX_FINDINGS, Object, Subject, UndefinedStore, UndefinedStores,
@@ -133,7 +133,7 @@ impl Scene<'_> {
         let FoundFault { kind, pc, other, who, other_who, subject } = finding;
         let invocation = self.invocation(*who);
         let (what, other_what) = match subject {
-            Subject::Memory { object, offset, bytes, access, other, passed_barrier } => {
+            Subject::Memory { object, offset, bytes, access, other, .. } => {
                 let element = self.element(*object, *offset);
                 let what = match kind {
                     FaultKind::OutOfBounds => self.beyond(*object, *offset, *bytes, *access),
@@ -141,8 +141,7 @@ impl Scene<'_> {
                 };
                 let other_what = match (other, other_who) {
                     (Some(access), Some(who)) => {
-                        let unordered = unordered(*kind, *passed_barrier);
-                        format!("{} it ({}), {unordered}", verb(*access), self.invocation(*who))
+                        format!("{} it ({}), {}", verb(*access), self.invocation(*who), unordered(*kind, subject))
                     }
                     _ => String::new(),
                 };
@@ -154,20 +153,24 @@ impl Scene<'_> {
             Subject::Text(text) => (format!("{text} ({invocation})"), self.origin_text(*kind, *other)),
             Subject::Advised { text, .. } => (format!("{text} ({invocation})"), String::new()),
         };
-        let passed_barrier = matches!(subject, Subject::Memory { passed_barrier: true, .. });
-        let mut fault = KernelFault { count, ..self.make(*kind, *pc, *other, [what, other_what], passed_barrier) };
-        if *kind == FaultKind::RaceStorage && other_who.is_some_and(|other| other.group != who.group) {
-            let both_write =
-                matches!(subject, Subject::Memory { access: AccessKind::Write, other: Some(AccessKind::Write), .. });
-            fault.remedy = if both_write {
-                "an index of its own for each invocation, if it writes its own element; otherwise an atomic, or two dispatches"
-            } else {
-                "two dispatches, or an atomic flag with memoryBarrierBuffer() before it is set and after it is read"
+        let passed = match subject {
+            Subject::Memory { object, passed_barrier: true, .. } => Some(*object),
+            _ => None,
+        };
+        let mut fault = KernelFault { count, ..self.make(*kind, *pc, *other, [what, other_what], passed) };
+        let is_across = *kind == FaultKind::RaceStorage && other_who.is_some_and(|other| other.group != who.group);
+        match subject {
+            Subject::Memory { access, other: Some(earlier), .. } => {
+                // No barrier stands between one instruction and itself, unless it is in a loop.
+                let is_lone = *other == Some(*pc) && !self.is_in_loop(*pc, *pc);
+                let plain = if *access == AccessKind::Atomic { fault.other.as_ref() } else { fault.at.as_ref() };
+                if let Some(remedy) = remedy_of_accesses([*access, *earlier], is_across, is_lone, plain, &fault.remedy)
+                {
+                    fault.remedy = remedy;
+                }
             }
-            .into();
-        }
-        if let Subject::Advised { remedy, .. } = subject {
-            fault.remedy = (*remedy).into();
+            Subject::Advised { remedy, .. } => fault.remedy = (*remedy).into(),
+            _ => {}
         }
         if let Some(line) = updated_in(&fault) {
             fault.remedy = format!("an atomic in line {line}, such as atomicAdd(), in place of the update");
@@ -179,7 +182,7 @@ impl Scene<'_> {
         let kind = self.kernel.code.instructions[origin as usize].fault_of_result();
         let element = self.element(Object::Buffer(buffer), offset);
         let what = format!("writes an undefined value to {element} ({})", self.invocation(who));
-        self.make(kind, pc, Some(origin), [what, self.origin_text(kind, Some(origin))], false)
+        self.make(kind, pc, Some(origin), [what, self.origin_text(kind, Some(origin))], None)
     }
 
     /// Makes a fault that was found once, with what happens at its two places.
@@ -189,12 +192,12 @@ impl Scene<'_> {
         pc: Pc,
         other: Option<Pc>,
         [what, other_what]: [String; 2],
-        passed_barrier: bool,
+        passed: Option<Object>,
     ) -> KernelFault {
-        let is_carried = other.is_some_and(|other| self.is_carried(pc, other));
+        let carried = other.filter(|other| self.is_in_loop(pc, *other)).map(|other| self.has_barrier(pc, other));
         let left = other.and_then(|other| self.block_left(other, pc));
         let (at, other) = (Some(self.place(pc)), other.map(|other| self.place(other)));
-        let remedy = remedy(kind, [&at, &other], passed_barrier, is_carried, left);
+        let remedy = remedy(kind, [&at, &other], passed, carried, left);
         let kernel = self.name.clone();
         KernelFault { kind, kernel, at, other, what, other_what, remedy, subgroup_sizes: vec![], count: 1 }
     }
@@ -215,8 +218,20 @@ impl Scene<'_> {
         headers.next()?.map(|(_, line)| line)
     }
 
+    /// Whether a loop holds two instructions: a branch behind both leads back to before them.
+    fn is_in_loop(&self, pc: Pc, other: Pc) -> bool {
+        let code = &self.kernel.code;
+        let first = code.block_at(pc.min(other)) as u32;
+        let leads_back = |edge: &Edge| edge.block <= first;
+        code.instructions.iter().skip(pc.max(other) as usize).any(|instruction| match instruction {
+            RegisterOp::Jump(edge) => leads_back(edge),
+            RegisterOp::Branch { yes, no, .. } => leads_back(yes) || leads_back(no),
+            _ => false,
+        })
+    }
+
     /// Whether a barrier stands between two accesses of an iteration, so that those of different iterations race.
-    fn is_carried(&self, pc: Pc, other: Pc) -> bool {
+    fn has_barrier(&self, pc: Pc, other: Pc) -> bool {
         let between = pc.min(other) as usize + 1..pc.max(other) as usize;
         let instructions = self.kernel.code.instructions.get(between).unwrap_or_default();
         instructions.iter().any(|instruction| matches!(instruction, RegisterOp::ControlBarrier { .. }))
@@ -393,14 +408,54 @@ fn verb(access: AccessKind) -> &'static str {
     }
 }
 
-fn unordered(kind: FaultKind, passed_barrier: bool) -> &'static str {
-    match (kind, passed_barrier) {
-        (FaultKind::RaceShared, true) => "with a barrier between that does not order shared memory",
-        (FaultKind::RaceStorage, true) => "with a barrier between that does not order buffers",
-        (FaultKind::Lockstep, _) => "ordered only if the sub-group runs in step",
-        (FaultKind::RaceStorage, false) => "with nothing that orders them",
+fn unordered(kind: FaultKind, subject: &Subject) -> &'static str {
+    match (subject, kind) {
+        (Subject::Memory { access: AccessKind::Atomic, other: Some(AccessKind::Atomic), .. }, _) => {
+            "and the scope of the atomics is too small for both"
+        }
+        (Subject::Memory { object: Object::Shared, passed_barrier: true, .. }, _) => {
+            "with a barrier between that does not order shared memory"
+        }
+        (Subject::Memory { passed_barrier: true, .. }, _) => "with a barrier between that does not order buffers",
+        (_, FaultKind::Lockstep) => "ordered only if the sub-group runs in step",
+        (_, FaultKind::RaceStorage) => "with nothing that orders them",
         _ => "with no barrier between",
     }
+}
+
+/// Returns the remedy of a race that depends on its accesses, if they ask for another than `barrier`. `is_across` tells of
+/// two work-groups, which no barrier orders, `is_lone` of one instruction that no loop repeats, `plain` is the place of the
+/// access that is no atomic.
+fn remedy_of_accesses(
+    accesses: [AccessKind; 2],
+    is_across: bool,
+    is_lone: bool,
+    plain: Option<&SourcePlace>,
+    barrier: &str,
+) -> Option<String> {
+    use AccessKind::{Atomic, Read, Write};
+    let dispatches = if is_across { ", or two dispatches" } else { "" };
+    let atomic = match accesses {
+        [Atomic, Atomic] => {
+            let scope = if is_across { "gl_ScopeDevice" } else { "gl_ScopeWorkgroup" };
+            return Some(format!("{scope} in both atomics, or atomics without a scope, such as atomicAdd(x, 1)"));
+        }
+        [Atomic, Read] | [Read, Atomic] => "atomicAdd(…, 0) in place of the plain read",
+        [Atomic, Write] | [Write, Atomic] if is_across => "atomicExchange() in place of the plain write",
+        [Write, Write] if is_across || is_lone => {
+            let own = "an index of its own for each invocation, if it writes its own element";
+            return Some(format!("{own}; otherwise an atomic{dispatches}"));
+        }
+        _ if is_across => {
+            let flag = "an atomic flag with memoryBarrierBuffer() before it is set and after it is read";
+            return Some(format!("two dispatches, or {flag}"));
+        }
+        _ => return None,
+    };
+    let line = plain.and_then(|place| place.line.as_ref());
+    let atomic = line.map_or_else(|| atomic.into(), |(_, line)| format!("{atomic} in line {line}"));
+    let barrier = barrier.split("; across work-groups").next().unwrap_or_default();
+    Some(if is_across { atomic + dispatches } else { format!("{barrier}; if any order will do, {atomic}") })
 }
 
 /// Returns the line of a race that updates an element in place, as `bins[i] += 1`. A line that names the array twice, as
@@ -416,19 +471,29 @@ fn updated_in(fault: &KernelFault) -> Option<u32> {
     (text.matches(&format!("{name}[")).count() < 2).then_some(*line)
 }
 
-/// Says what to do about a fault: about races, by their lines. `passed_barrier` tells of a barrier that lies between but
-/// orders other memory, `left` is the first line of a block that ends between.
+/// Says what to do about a fault: about races, by their lines. `passed` is the memory that a barrier between does not order,
+/// `carried` tells of accesses in one loop whether it has a barrier between them, `left` is the first line of a block that
+/// ends between.
 fn remedy(
     kind: FaultKind,
     [at, other]: [&Option<SourcePlace>; 2],
-    passed_barrier: bool,
-    is_carried: bool,
+    passed: Option<Object>,
+    carried: Option<bool>,
     left: Option<u32>,
 ) -> String {
     let line = |place: &Option<SourcePlace>| place.as_ref().and_then(|place| place.line.clone());
     let is_wgsl = line(at).is_some_and(|(file, _)| Path::new(&file).extension().is_some_and(|ending| ending == "wgsl"));
+    if let Some(object) = passed {
+        let fence = match (object, is_wgsl) {
+            (Object::Buffer(_), false) => "memoryBarrierBuffer()",
+            (Object::Buffer(_), true) => "storageBarrier()",
+            (Object::Shared, false) => "memoryBarrierShared()",
+            (Object::Shared, true) => "workgroupBarrier()",
+        };
+        return format!("{fence} before that barrier");
+    }
     let between = match (line(at), line(other)) {
-        (Some((_, here)), Some((_, there))) if is_carried => {
+        (Some((_, here)), Some((_, there))) if carried == Some(true) => {
             format!("at the end of each iteration, after line {}", here.max(there))
         }
         (Some((_, here)), Some((_, there))) if there < here => match left.filter(|left| *left < there) {
@@ -436,7 +501,8 @@ fn remedy(
             None => format!("after line {there}"),
         },
         (Some((_, here)), Some((_, there))) if there == here => {
-            format!("between the two accesses of line {here}, or in each iteration of the loop around it")
+            let iteration = if carried.is_some() { ", or in each iteration of the loop around it" } else { "" };
+            format!("between the two accesses of line {here}{iteration}")
         }
         (Some((_, here)), Some((_, there))) => format!("between lines {} and {}", here.min(there), here.max(there)),
         _ => "between them".into(),
@@ -447,7 +513,6 @@ fn remedy(
         FaultKind::RaceStorage if is_wgsl => {
             format!("storageBarrier() {between}; across work-groups, only atomics or two dispatches help")
         }
-        FaultKind::RaceStorage if passed_barrier => "memoryBarrierBuffer() before that barrier".into(),
         FaultKind::RaceStorage => {
             format!(
                 "memoryBarrierBuffer() and barrier() {between}; across work-groups, use an atomic or two dispatches"
