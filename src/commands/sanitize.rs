@@ -4,7 +4,7 @@ use super::{CommandOutput, Files, JSON, JUNIT, Target, failures, run as user_run
 use crate::basis::messages::Verbosity;
 use crate::commands::cli::SanitizeArgs;
 use crate::compare::known::KnownFailure;
-use crate::plan::axes;
+use crate::plan::axes::{self, AxisValues};
 use crate::simulator::fault::FaultKind;
 use crate::simulator::program::Arithmetic;
 use crate::simulator::sanitize::{CaseReport, SanitizeOptions, sanitize};
@@ -53,6 +53,9 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     };
     let mut notes = String::new();
     let (groups, kernels) = groups(args, &mut notes)?;
+    // The only notes so far are about cases that are left out.
+    let is_whole = notes.is_empty() && [&args.variant, &args.size, &args.set].iter().all(|chosen| chosen.is_empty());
+    let is_whole = is_whole && args.axes.0 == AxisValues::default();
     let files = Files::default().read("--known", &args.known).read_sizes(&args.size).of_kernels(&kernels);
     let files = files.read("a saved failure", args.what.iter().map(|word| Path::new(word).join(failures::FAILURE)));
     files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
@@ -68,7 +71,8 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     if reports.is_empty() {
         return Err(Error::Interrupted("a case was simulated"));
     }
-    let exit = match accept(&mut reports, &allowed, &known, &mut notes) {
+    let is_whole = is_whole && !host.is_interrupted();
+    let exit = match accept(&mut reports, &allowed, (&known, is_whole), &mut notes) {
         Exit::Success | Exit::Failure if host.is_interrupted() => Exit::Interrupted,
         exit => exit,
     };
@@ -273,8 +277,14 @@ fn kernel_name(group: &CaseGroup, variant: &Variant) -> String {
     format!("{} {} {words}", group.algorithm.name, variant.name)
 }
 
-/// Moves the faults that `allowed` and `known` accept, and says how many. Returns the exit code of the others.
-fn accept(reports: &mut [CaseReport], allowed: &[FaultKind], known: &[KnownFailure], notes: &mut String) -> Exit {
+/// Moves the faults that `allowed` and `known` accept, and says how many. Returns the exit code of the others. A known fault
+/// that none of the reports has is an error, in a run that `is_whole` also one without a case.
+fn accept(
+    reports: &mut [CaseReport],
+    allowed: &[FaultKind],
+    (known, is_whole): (&[KnownFailure], bool),
+    notes: &mut String,
+) -> Exit {
     let mut used = vec![false; known.len()];
     let mut counts = [0; 2];
     let mut is_wrong = false;
@@ -301,15 +311,16 @@ fn accept(reports: &mut [CaseReport], allowed: &[FaultKind], known: &[KnownFailu
         }
     }
     let ran = |known: &KnownFailure| reports.iter().any(|report| known.is_of_id(&report.id));
-    let gone: Vec<_> = known.iter().zip(&used).filter(|(known, used)| known.fault.is_some() && !**used).collect();
-    for (known, _) in &gone {
-        let _ = if ran(known) {
-            writeln!(notes, "error: the known fault {} is gone; take it out of the file", known.text())
+    for (known, _) in known.iter().zip(&used).filter(|(known, used)| known.fault.is_some() && !**used) {
+        let (line, is_error) = if ran(known) {
+            (format!("error: the known fault {} is gone; take it out of the file\n", known.text()), true)
         } else {
-            writeln!(notes, "note      the known fault {} matches no case of this run", known.text())
+            known.unmatched(is_whole, reports.iter().map(|report| &*report.id))
         };
+        is_wrong |= is_error;
+        notes.push_str(&line);
     }
-    if is_wrong || gone.iter().any(|(known, _)| ran(known)) {
+    if is_wrong {
         Exit::Rejected
     } else if reports.iter().any(CaseReport::has_failed) {
         Exit::Failure

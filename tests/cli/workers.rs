@@ -431,7 +431,7 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
         (&["matmul/naive/*"][..], 0, "2 known failures as expected", 0, 0),
         (&["matmul/naive/f32/8x8x8"], 3, "1 known failure as expected", 0, 1),
         (&["*/naive/*", "*/local/*"], 1, "error: the known failure '*/local/*' (bug 1) passes", 1, 0),
-        (&["*/naive/*", "lu/*"], 0, "the known failure 'lu/*' (bug 1) matches no case of this run", 0, 0),
+        (&["*/naive/*", "lu/*"], 0, "table 'lu/*' (bug 1), line 5, matches no case of this run", 0, 0),
     ] {
         std::fs::write(&known, cases.iter().map(|case| table(case)).collect::<String>()).expect("written");
         let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
@@ -440,6 +440,10 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
         assert!(xml.contains(&format!("failures=\"{failures}\" errors=\"{errors}\"")), "{xml}");
         assert!(xml.contains(" type=\"crashed\" message=\"known: ") && xml.contains(": SIGSEGV"), "{xml}");
     }
+    // A whole run has the case of each pattern for its algorithm.
+    std::fs::write(&known, table("row-sum/typo/*")).expect("written");
+    let reason = "error: the [[known]] table 'row-sum/typo/*' (bug 1), line 1, matches no case of this run: correct or";
+    expect_error(gpukern(&["verify", "row-sum", "--full", "--expect"]).arg(&known), 1, &[reason]);
     // New failures come first, with their reasons.
     std::fs::write(&known, table("matmul/naive/f32/8x8x8")).expect("written");
     let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());

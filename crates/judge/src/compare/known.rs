@@ -136,6 +136,17 @@ impl KnownFailure {
         )
     }
 
+    /// Says that its pattern matches no case. In a run that `is_whole`, with all cases of the algorithms of `ids`, this is an
+    /// error if it is for one of them; another pattern may be for another run. Returns the line, and whether it is an error.
+    pub fn unmatched<'a>(&self, is_whole: bool, mut ids: impl Iterator<Item = &'a str>) -> (String, bool) {
+        let algorithm = |id: &'a str| id.split('/').next().unwrap_or_default();
+        let own = self.case.split('/').next().unwrap_or_default();
+        let is_error = is_whole && ids.any(|id| matches(own, algorithm(id)));
+        let [level, remedy] = if is_error { ["error:", ": correct or delete it"] } else { ["note     ", ""] };
+        let (text, line) = (self.text(), self.line);
+        (format!("{level} the [[known]] table {text}, line {line}, matches no case of this run{remedy}\n"), is_error)
+    }
+
     /// Returns the pattern and the reason, for a person.
     pub fn text(&self) -> String {
         format!("'{}' ({})", self.case, self.reason)
@@ -228,5 +239,12 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         assert_eq!(parse(""), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_pattern_without_a_case_is_a_mistake_if_all_cases_of_its_algorithm_ran() {
+        let is_error = |case, is_whole| known(case, None).unmatched(is_whole, ["matmul/tiled/f32/8x8x8"].into_iter()).1;
+        assert_eq!(["matmul/tild/*", "*/tild/*", "lu/*"].map(|case| is_error(case, true)), [true, true, false]);
+        assert!(!is_error("matmul/tild/*", false));
     }
 }
