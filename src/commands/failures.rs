@@ -42,33 +42,55 @@ pub(super) fn open(folder: &Path) -> Result<&Path> {
     create_folder(folder, "make --keep-failures", "folder").map(|()| folder)
 }
 
-/// Saves reproducers of the failures of `record` in `folder`. `record` is the result of `request` and its `plan`, with the
-/// tiles of `tuned` and the user's `kernels`. Returns a note.
-pub(super) fn save(
-    folder: &Path,
-    record: &Record,
-    plan: &Plan,
-    tuned: &Tuned,
-    request: &Request,
-    kernels: &[UserKernels],
-) -> Result<String> {
-    let mut saved = vec![];
-    for case in record.cases.iter().filter(|case| is_failure(&case.outcome)) {
-        let Some(device) = record.device(case.device) else { continue };
-        let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { continue };
+/// Writer of reproducers for the failures of a `request` and its `plan`, with the tiles of `tuned` and the user's `kernels`.
+#[derive(Clone, Copy)]
+pub(super) struct FailureKeeper<'a> {
+    folder: &'a Path,
+    plan: &'a Plan,
+    tuned: &'a Tuned,
+    request: &'a Request,
+    kernels: &'a [UserKernels],
+}
+
+impl<'a> FailureKeeper<'a> {
+    /// Opens `folder`, if reproducers are wanted.
+    pub(super) fn open(
+        folder: Option<&'a Path>,
+        plan: &'a Plan,
+        tuned: &'a Tuned,
+        request: &'a Request,
+        kernels: &'a [UserKernels],
+    ) -> Result<Option<Self>> {
+        let Some(folder) = folder.map(open).transpose()? else { return Ok(None) };
+        Ok(Some(Self { folder, plan, tuned, request, kernels }))
+    }
+
+    /// Saves a reproducer if `case`, which ended in the run of `record`, failed, and none is saved. Returns its folder.
+    pub(super) fn keep(&self, record: &Record, case: &Case) -> Result<Option<PathBuf>> {
+        let Self { folder, plan, tuned, request, kernels } = *self;
+        let Some(device) = record.device(case.device).filter(|_| is_failure(&case.outcome)) else { return Ok(None) };
+        let Some((group, chosen)) = find_configuration(case, device, plan, tuned) else { return Ok(None) };
         let validation = record.method.validation;
         let variables = &record.origin.environment;
         let command = recipe::assignments(variables) + &reproducing_request(request, case, device).command();
         let substitute = None;
         let failure = Failure { case, device, group, chosen, substitute, kernels, command, validation, variables };
-        saved.push((case, failure.write(folder, &folder_name(case, record))?));
+        failure.write(folder, &folder_name(case, record)).map(Some)
     }
-    let others = saved.iter().filter(|(_, folder)| !is_repeatable(folder)).count();
-    let others = match others {
-        0 => String::new(),
-        count => format!("{count} of them, which `run` cannot repeat, say how to measure them again\n"),
-    };
-    Ok(note(saved.len(), folder) + &others + &kinds(&saved))
+
+    /// Saves reproducers of the failures of `record`, unless they were saved when their cases ended. Returns a note.
+    pub(super) fn save(&self, record: &Record) -> Result<String> {
+        let mut saved = vec![];
+        for case in &record.cases {
+            saved.extend(self.keep(record, case)?.map(|folder| (case, folder)));
+        }
+        let others = saved.iter().filter(|(_, folder)| !is_repeatable(folder)).count();
+        let others = match others {
+            0 => String::new(),
+            count => format!("{count} of them, which `run` cannot repeat, say how to measure them again\n"),
+        };
+        Ok(note(saved.len(), self.folder) + &others + &kinds(&saved))
+    }
 }
 
 /// Whether `run` can repeat the failure in this folder.
@@ -346,8 +368,16 @@ pub(super) fn create_unique(folder: &Path, name: &str) -> io::Result<PathBuf> {
 }
 
 impl Failure<'_> {
-    /// Writes the reproducer to a new folder of this name in `folder`. Returns the new folder.
+    /// Writes the reproducer to a new folder of this name in `folder`, unless one there is of this failure. Returns the folder.
     fn write(&self, folder: &Path, name: &str) -> Result<PathBuf> {
+        let facts = self.facts();
+        let is_of_this = |path: &PathBuf| {
+            let document = document_of(path).unwrap_or_default();
+            facts.as_object().is_some_and(|facts| facts.iter().all(|(key, value)| document[key] == *value))
+        };
+        if let Some(known) = numbered(folder, name, "").take_while(|path| path.exists()).find(is_of_this) {
+            return Ok(known);
+        }
         let write = |own_folder: PathBuf| self.try_write(&own_folder).map(|()| own_folder);
         create_unique(folder, name).and_then(write).map_err(|e| {
             let reason = destination::explained(e);
@@ -357,7 +387,7 @@ impl Failure<'_> {
 
     /// Writes `failure.json` and the files that it names.
     fn try_write(&self, folder: &Path) -> io::Result<()> {
-        let Self { case, device, group, chosen, substitute, kernels, command, validation, variables } = self;
+        let Self { case, device, group, chosen, substitute, kernels, command, .. } = self;
         let problem = (group.algorithm.problem)(&group.spec).map_err(io::Error::other)?;
         let program = chosen.algorithm.feasible(chosen.variant, &chosen.spec, problem.as_ref(), device);
         let program = program.map_err(io::Error::other)?;
@@ -391,20 +421,28 @@ impl Failure<'_> {
         if let Some(reason) = &not_runnable {
             write_description(folder, &dispatches, &format!("{reason}, but this measures the case anew: {command}"))?;
         }
-        let document = json!({
+        let mut document = self.facts();
+        document["dispatches"] = json!(dispatches);
+        document["buffers"] = json!(buffers);
+        document["wrong_elements"] = wrong;
+        document[NOT_RUNNABLE] = json!(not_runnable);
+        std::fs::write(folder.join(FAILURE), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
+    }
+
+    /// Returns what tells this failure from others, as it is read back.
+    fn facts(&self) -> Value {
+        let Self { case, device, command, validation, variables, .. } = self;
+        let facts = json!({
             "gpukern": env!("CARGO_PKG_VERSION"),
             "validation": validation,
             "command": command,
             // The driver may be one of several for the device.
             "variables": variables,
-            "case": case,
+            // A later process of the run may have measured the other cases.
+            "case": Case { process: 0, place: None, ..(*case).clone() },
             "device": device,
-            "dispatches": dispatches,
-            "buffers": buffers,
-            "wrong_elements": wrong,
-            NOT_RUNNABLE: not_runnable,
         });
-        std::fs::write(folder.join(FAILURE), printable::json(serde_json::to_string_pretty(&document)? + "\n"))
+        serde_json::from_str(&printable::json(facts.to_string())).unwrap_or(facts)
     }
 
     /// Whether the case, whose kernels are those of `program`, may end well without its reference: that judged its answer, or

@@ -1,6 +1,7 @@
 //! The journal of a run: a file beside the record, with a line for each finished case, so that a killed process loses only
 //! the cases in flight.
 
+use super::failures::FailureKeeper;
 use super::{CommandOutput, JSON, Progress, Target};
 use crate::basis::destination::{Destination, explained};
 use crate::plan::CaseId;
@@ -267,17 +268,22 @@ fn json_line(document: &impl serde::Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// Observer of a measurement: shows progress and writes the journal.
-pub(super) struct RunObserver {
+pub(super) struct RunObserver<'a> {
     pub(super) progress: Progress,
     /// Whether devices and skipped cases are announced.
     pub(super) announces: bool,
     /// Path of the record, if a journal is kept beside it.
     pub(super) path: Option<PathBuf>,
     pub(super) journal: Option<Journal>,
+    /// Writer of reproducers, so that they survive the run.
+    pub(super) keeper: Option<FailureKeeper<'a>>,
+    /// Record without cases, which names the devices of their reproducers.
+    pub(super) record: Option<Record>,
 }
 
-impl Observer for RunObserver {
+impl Observer for RunObserver<'_> {
     fn process(&mut self, record: &Record) {
+        self.record = self.keeper.map(|_| Record { cases: vec![], ..record.clone() });
         let Some(path) = &self.path else { return };
         // Another process may have started a journal after this one checked that there was none.
         let busy = if self.journal.is_none() { check_free(&path_of(path)).err() } else { None };
@@ -328,5 +334,11 @@ impl Observer for RunObserver {
             self.progress.line(&complaint);
         }
         self.progress.end(case);
+        // The end of the run may find a driver guilty of what looks like the user's mistake.
+        let is_mistake = matches!(case.outcome, Outcome::Failed { mistake: true, .. });
+        if let (Some(keeper), Some(record), false) = (&self.keeper, &self.record, is_mistake) {
+            // The end of the run tries again, and reports the error.
+            let _ = keeper.keep(record, case);
+        }
     }
 }

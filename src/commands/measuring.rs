@@ -3,6 +3,7 @@
 //! The command makes a [`PlanToMeasure`]. With [`MeasureOptions`] it becomes a [`MeasurementCall`], whose measurement
 //! returns a [`MeasuredPlan`]: the record, and errors that do not affect it.
 
+use super::failures::FailureKeeper;
 use super::journal::RecordFile;
 use super::rounds::ComparisonRounds;
 use super::sides::Sides;
@@ -110,7 +111,6 @@ pub(super) fn measure_and_report(
     // A record of all cases remains one: `--only` then selects which of its missing cases are measured.
     let completes_all = file.completes(&planned.requested);
     let plan = if completes_all { &planned.requested } else { &planned.selected };
-    let failures_folder = output.keep_failures.as_deref().map(failures::open).transpose()?;
     if let Some(rounds) = &rounds {
         rounds.check(plan)?;
     }
@@ -122,8 +122,9 @@ pub(super) fn measure_and_report(
     let options =
         MeasureOptions { origin, processes, only: &only, ..planned.options(request, completes_all, &tuned, host) };
     let call = MeasurementCall::new(plan, setup, &options, host);
+    let keeper = FailureKeeper::open(output.keep_failures.as_deref(), plan, &tuned, request, &setup.kernels)?;
     let MeasuredPlan { record, validated, cut_short, .. } =
-        call.measure_with_journal(&mut file)?.checked(path.is_some())?;
+        call.measure_with_journal(&mut file, keeper)?.checked(path.is_some())?;
     let pooled = record.across_processes();
     let form = output.tables.table_form(&pooled, request.selection.sampling.energy);
     let is_joined = run::are_captured(&setup.kernels);
@@ -151,8 +152,8 @@ pub(super) fn measure_and_report(
     if let Some(path) = path.filter(|path| cut_short && is_written && *path != Path::new("-")) {
         answer.add_late_note(Ok(format!("--resume {} in place of --json continues\n", shown_word(&path.shown()))));
     }
-    if let Some(folder) = failures_folder {
-        answer.add_late_note(failures::save(folder, &pooled, plan, &tuned, request, &setup.kernels));
+    if let Some(keeper) = keeper {
+        answer.add_late_note(keeper.save(&pooled));
     }
     if let Some(rounds) = rounds {
         let judged = rounds.judge(record, call);

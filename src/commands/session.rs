@@ -1,5 +1,6 @@
 //! Sessions of commands: opened and announced, worked through until the user interrupts them, and ended.
 
+use super::failures::FailureKeeper;
 use super::journal::{RecordFile, RunObserver};
 use super::{CommandOutput, Progress, failures, run, sanitize};
 use crate::device::conditions::slowdown_by_others;
@@ -146,7 +147,7 @@ impl<'a> MeasurementCall<'a> {
 
     /// Measures the plan on its devices, with progress on standard error.
     pub(super) fn measure(self) -> Result<MeasuredPlan> {
-        self.measure_with_journal(&mut RecordFile::default())
+        self.measure_with_journal(&mut RecordFile::default(), None)
     }
 
     /// Measures the plan without announcing its devices and skipped cases.
@@ -172,9 +173,14 @@ impl<'a> MeasurementCall<'a> {
         measured.map(Some).map_err(|error| Error::Failure(format!("{name}: {error}")))
     }
 
-    /// Measures the cases that the record in `file` lacks, and keeps a journal of them beside that file.
-    pub(super) fn measure_with_journal(self, file: &mut RecordFile) -> Result<MeasuredPlan> {
-        let mut measured = self.measure_cases(file)?;
+    /// Measures the cases that the record in `file` lacks, and keeps a journal of them beside that file. `keeper` writes
+    /// their reproducers.
+    pub(super) fn measure_with_journal(
+        self,
+        file: &mut RecordFile,
+        keeper: Option<FailureKeeper<'_>>,
+    ) -> Result<MeasuredPlan> {
+        let mut measured = self.measure_cases(file, keeper)?;
         self.acquit_references(&mut measured.record);
         Ok(measured)
     }
@@ -214,7 +220,7 @@ impl<'a> MeasurementCall<'a> {
         }
     }
 
-    fn measure_cases(self, file: &mut RecordFile) -> Result<MeasuredPlan> {
+    fn measure_cases(self, file: &mut RecordFile, keeper: Option<FailureKeeper<'_>>) -> Result<MeasuredPlan> {
         let Self { plan, setup, options, host, announces } = self;
         let session = if announces { open_session(plan, setup, host)? } else { Measurement::session(plan, setup)? };
         let mut measurement = Measurement::new(plan, setup, session.as_ref())?;
@@ -246,7 +252,7 @@ impl<'a> MeasurementCall<'a> {
             progress.announce_duration("case");
         }
         let path = file.path().map(Path::to_path_buf);
-        let mut observer = RunObserver { progress, announces, path, journal: None };
+        let mut observer = RunObserver { progress, announces, path, journal: None, keeper, record: None };
         let measured = measurement.measure(session.as_ref(), options, interrupted, &mut observer);
         observer.progress.finish();
         if !host.is_interrupted() {

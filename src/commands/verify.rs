@@ -1,6 +1,6 @@
 //! `gpukern verify`.
 
-use super::failures::{self, is_failure};
+use super::failures::{FailureKeeper, is_failure};
 use super::journal::RecordFile;
 use super::{CommandOutput, Files, JUNIT, MeasurementCall, Target, measuring, origin, run as user_run};
 use crate::basis::alike::grouped;
@@ -43,7 +43,6 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
     // Notes on an unfinished earlier record are about times, which `verify` does not take.
     let mut file = RecordFile::open(args.json.as_ref(), args.resume.as_ref(), &mut String::new())?;
     let target = Target::open_if_named(JUNIT, args.junit.as_ref())?;
-    let failures_folder = args.keep_failures.as_deref().map(failures::open).transpose()?;
     let setup = setup.with_kernels(kernels).with_sources(args.sources);
     let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup };
     // `verify` checks the built-in tiles; `tune` verifies the tiles that it finds.
@@ -53,7 +52,8 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
         origin: origin::of_this_process(None, host)?,
         ..MeasureOptions::new(Timing::VerifyOnly, LimitPolicy::Ignore, &tuned, host.command_line())
     };
-    let measured = MeasurementCall::new(&plan, setup, &options, host).measure_with_journal(&mut file)?;
+    let keeper = FailureKeeper::open(args.keep_failures.as_deref(), &plan, &tuned, &request, &setup.kernels)?;
+    let measured = MeasurementCall::new(&plan, setup, &options, host).measure_with_journal(&mut file, keeper)?;
     let outputs = [&args.json, &args.resume, &args.junit];
     let MeasuredPlan { record, validated, .. } = measured.checked(outputs.iter().any(|path| path.is_some()))?;
     let mut output = format!("{}\n{}", report::verify::table(&record, host.width()), report::verify::summary(&record));
@@ -78,8 +78,8 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
     if answer.exit == Exit::Success {
         answer.notes.push_str(RACES_NOTE);
     }
-    if let Some(folder) = failures_folder {
-        answer.add_late_note(failures::save(folder, &record, &plan, &tuned, &request, &setup.kernels));
+    if let Some(keeper) = keeper {
+        answer.add_late_note(keeper.save(&record));
     }
     file.deliver(&record, &mut answer);
     answer.deliver(target, || Ok(junit::verified(&record, known, args.require_reference)))?;

@@ -463,6 +463,29 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
 }
 
 #[test]
+fn a_reproducer_is_saved_once_and_as_soon_as_its_case_has_failed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let naive = folder.path().join("naive");
+    let save = ["inspect", "matmul", "-V", "naive", "-s", "8", "-t", "f32", "--save"];
+    expect_output(gpukern(&save).arg(&naive), 0, &[]);
+    // The kernel of the second case ends gpukern itself.
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+    let description =
+        "[kernel]\nsource = 'k.comp'\n[buffer.D]\ntype = 'u32'\nshape = [1]\n[dispatch]\ngroups = [1, 1, 1]\n";
+    file("wrong.toml", &format!("{description}[reference]\ncommand = 'head -c 4 /dev/zero > {{out}}/D.bin'\n"));
+    file("k.comp", "#version 450\nlayout(binding = 0) writeonly buffer D { uint d[]; };\nvoid main() { d[0] = 1; }\n");
+    let table = |path: &Path| format!("[[run]]\ndescription = '{}'\n", path.display());
+    file("all.toml", &(table(Path::new("wrong.toml")) + &table(&naive.join("matmul_naive_f32_8x8x8/case.toml"))));
+    let verify = |how: &str, code| {
+        let mut command = with_bad_naive("vkQueueSubmit", how, &["verify", "--in-process", "--config"], folder.path());
+        command.arg(folder.path().join("all.toml")).arg("--keep-failures").arg(folder.path().join("early"));
+        expect_exit(&mut command, code);
+        std::fs::read_dir(folder.path().join("early")).expect("kept").count()
+    };
+    assert_eq!([verify("exit", 7), verify("never", 1)], [1, 1]);
+}
+
+#[test]
 fn a_reproducer_of_each_failure_is_saved() {
     let (folder, kept) = temporary("kept");
     let mut command = with_bad_naive("vkQueueSubmit", "abort", &VERIFY, folder.path());
