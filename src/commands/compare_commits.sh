@@ -415,15 +415,25 @@ case $status in
     *) end "Nothing was compared." "$scratch/messages" "$status" ;;
 esac
 
+# Measures processes up to the $1th, or until one ends without a result, as for lack of memory or of space: $ended says how.
 measure_up_to() {
-    while [ "$process" -lt "$1" ]; do
-        progress "process $((process + 1)) of $1"
-        measure "$((process + 1))" || true
+    while [ "$process" -lt "$1" ] && [ -z "$ended" ]; do
         process=$((process + 1))
+        progress "process $process of $1"
+        before=$(cksum < "$scratch/sides/both.json")
+        measure "$process" || true
+        reason=$(sed -n 's/^error: //p' "$scratch/messages" | head -n 1)
+        if [ "$status" -gt 128 ]; then reason="signal $((status - 128))"; fi
+        # On a full disk, there are no messages either.
+        if [ -z "$reason" ] && [ "$(cksum < "$scratch/sides/both.json")" = "$before" ]; then
+            reason="it wrote nothing (exit code $status; is the disk full?)"
+        fi
+        if [ -n "$reason" ]; then ended="Process $process of $1 ended without a result: $reason."; fi
     done
 }
 
 process=1
+ended=
 # More processes decide nothing where no kernel changed, and if a GPU is so quiet that all are the same already.
 if [ "$status" != 0 ] && has 'slower|faster|undecided'; then
     measure_up_to "$processes"
@@ -433,9 +443,10 @@ fi
 # reference that is not installed, more processes do not help.
 if [ "$status" = 4 ] && [ "$candidate_status" = 2 ]; then
     finish "A case cannot be judged until a mistake is mended." 2
-elif [ "$status" = 4 ] && has undecided; then
+elif [ "$status" = 4 ] && [ -z "$ended" ] && has undecided; then
     progress "undecided: more processes"
     measure_up_to $((2 * processes))
     compare_to_files
 fi
-finish "" "$status"
+if [ -n "$ended" ] && [ "$status" != 1 ]; then status=3; fi
+finish "$ended" "$status"

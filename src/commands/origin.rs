@@ -6,6 +6,7 @@ use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, is_commit};
 use crate::{Host, Result, brief};
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub(super) fn of_this_process(label: Option<&str>, host: &Host) -> Result<Origin
     let variable = |name: &str| host.variable(name);
     let mut origin = match from_user(variable)? {
         Some(origin) => origin,
-        None => combined(from_git(), from_ci(variable)),
+        None => combined(from_git(Path::new("")), from_ci(variable)),
     };
     origin.label = label.map(String::from);
     origin.environment = environment(host);
@@ -117,8 +118,9 @@ fn from_ci(variable: impl Fn(&str) -> Option<String>) -> Origin {
     }
 }
 
-/// Returns the origin that git states for the working directory.
-fn from_git() -> Origin {
+/// Returns the origin that git states for a folder; an empty path is the working directory.
+pub(super) fn from_git(folder: &Path) -> Origin {
+    let git = |arguments: &[&str]| git(folder, arguments);
     let Some(commit) = git(&["log", "-1", "--no-show-signature", "--format=%H %cI"]) else { return Origin::default() };
     let (commit, committed) = commit.split_once(' ').unwrap_or((&commit, ""));
     let changed = git(&["status", "--porcelain", "--untracked-files=no", "--ignore-submodules"]);
@@ -134,9 +136,11 @@ fn from_git() -> Origin {
 /// Time limit of a git command: a repository on an unreachable network drive never answers.
 const GIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the standard output of `git` with these arguments; `None` if git is missing or fails.
-fn git(arguments: &[&str]) -> Option<String> {
+/// Returns the standard output of `git` with these arguments in a folder; `None` if git is missing or fails.
+fn git(folder: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
+    // Git takes an empty path for the working directory.
+    command.arg("-C").arg(folder);
     output_of(command.arg("--no-optional-locks").args(arguments), GIT_TIMEOUT)
 }
 

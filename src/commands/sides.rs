@@ -4,12 +4,12 @@
 //! Code that did not change is measured once for both sides, in the first process only. Its answer is checked by either
 //! side's check, where these may differ.
 
-use super::run;
+use super::{origin, run};
 use crate::basis::alike::distinct;
 use crate::compare::gate::{self, Threshold};
 use crate::device::cache::fingerprint;
 use crate::plan::Sampling;
-use crate::record::{Case, Measured, Outcome, Verification};
+use crate::record::{Case, Measured, Origin, Outcome, Verification};
 use crate::user::resolved::{Fill, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, Tolerance};
 use crate::user::{options, resolve};
 use crate::{
@@ -54,6 +54,8 @@ pub(super) struct Sides {
     rechecked: BTreeMap<String, String>,
     /// Whether an answer may be right by the new check alone.
     allows_check: bool,
+    /// Commit of the baseline, as git knows it.
+    commit: Origin,
 }
 
 /// Names of a case.
@@ -78,7 +80,8 @@ impl Sides {
         add_counterparts_points(&mut other_kernels, kernels, &counterparts);
         let own_names: BTreeSet<_> = kernels.iter().map(|own| own.name.clone()).collect();
         let renamed = renamed(&counterparts, &other_kernels, kernels);
-        let mut sides = Self { renamed, allows_check, ..Self::default() };
+        let commit = origin::from_git(baseline.parent().unwrap_or(Path::new("")));
+        let mut sides = Self { renamed, allows_check, commit, ..Self::default() };
         sides.own_checks = under_own_checks(&counterparts, &other_kernels, kernels);
         sides.candidate.extend(plan.ids());
         let (unchanged, under_old_checks) = sides.compare_kernels(&other_kernels, kernels, &counterparts);
@@ -235,6 +238,12 @@ impl Sides {
         let request = record.request.clone().map(|request| Request { processes: None, ..request });
         let side = || Record { cases: vec![], plan: None, request: request.clone(), ..record.clone() };
         let mut sides = [side(), side()];
+        sides[0].processes = record.processes();
+        let processes = sides[0].processes.iter_mut().map(|process| &mut process.origin);
+        for origin in [&mut sides[0].origin].into_iter().chain(processes) {
+            let Origin { commit, committed, modified, branch, .. } = self.commit.clone();
+            *origin = Origin { commit, committed, modified, branch, ..origin.clone() };
+        }
         for case in &record.cases {
             if self.candidate.contains(&case.id) {
                 let forbidden = self.wrong_by_old_check(case, record).or_else(|| self.loosened(case));

@@ -961,6 +961,42 @@ fn descriptions_of_one_name_in_two_folders_are_compared_each_with_its_own() {
     assert_eq!(ids(), [vec!["copy/copy/u32/N=4096"], vec!["copy@baseline/copy/u32/N=4096"]]);
 }
 
+/// A process that memory or space runs out on must not leave a comparison that looks complete.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_dies_ends_compare_commits_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
+    let double = |expression: &str| {
+        format!(
+            "#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) readonly buffer X {{ float x[]; }};\n\
+             layout(binding = 1) writeonly buffer Y {{ float y[]; }};\nvoid main() {{ y[0] = {expression}; }}\n"
+        )
+    };
+    write("double.comp", &double("2 * x[0]"));
+    // Processes after the first continue its record; the reference of one kills it.
+    write(
+        "reference.sh",
+        "p=$PPID\nfor i in 1 2 3 4 5; do\nif tr '\\0' ' ' < /proc/$p/cmdline | grep -q -e ' --resume'; then kill -9 $p; fi\n\
+         p=$(sed 's/.*) . \\([0-9]*\\) .*/\\1/' /proc/$p/stat)\ndone\ncp \"$1/X.npy\" \"$2/Y.npy\"\n",
+    );
+    write(
+        "double.toml",
+        "[kernel]\nsource = 'double.comp'\n[buffer.X]\ntype = 'f32'\nshape = 1\nfill = 'zero'\n[buffer.Y]\ntype = 'f32'\n\
+         shape = 1\n[dispatch]\ngroups = 1\n[reference]\ncommand = 'sh reference.sh {in} {out}'\n",
+    );
+    write("gpukern.toml", "[[run]]\ndescription = 'double.toml'\n");
+    commit_all(path);
+    write("double.comp", &double("x[0] + x[0]"));
+    let mut command = gpukern(&["compare-commits", "HEAD", "--processes", "2", "--min-effect", "0.1%"]);
+    let output = command.args(["--bench", QUICK]).current_dir(path).output().expect("output");
+    let said = stdout(&output);
+    assert!(said.contains("Process 2 of 2 ended without a result: signal 9."), "{said}{}", stderr(&output));
+    // One process may already have found it slower.
+    assert!([Some(1), Some(3)].contains(&output.status.code()), "{said}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_kernel_that_became_wrong_for_other_inputs_fails_even_by_a_reference_with_the_same_mistake() {
@@ -986,12 +1022,16 @@ fn a_kernel_that_became_wrong_for_other_inputs_fails_even_by_a_reference_with_th
     // Nobody touched the check, so that no label is about it.
     for allow in [&[][..], &["--allow", "check"]] {
         let wrong = words(&compare(1, allow));
-        assert!(wrong.contains(": right for these inputs, wrong for others: if X has only negative numbers"), "{wrong}");
+        assert!(
+            wrong.contains(": right for these inputs, wrong for others: if X has only negative numbers"),
+            "{wrong}"
+        );
         assert!(!wrong.contains("baseline's check"), "{wrong}");
     }
     write("right.comp", &most("-0.0"));
     let by_old_check = words(&compare(1, &[]));
-    let reason = "fails the baseline's check (if intended, add --allow check): right for these inputs, wrong for others: if X";
+    let reason =
+        "fails the baseline's check (if intended, add --allow check): right for these inputs, wrong for others: if X";
     assert!(by_old_check.contains(reason), "{by_old_check}");
     compare(0, &["--allow", "check"]);
 }

@@ -4,7 +4,7 @@ use crate::algorithms::catalogue::Catalogue;
 use crate::basis::error::Error;
 use crate::basis::printable::{Shown, printable};
 use crate::basis::threads;
-use crate::record::{NamedRecord, reader};
+use crate::record::{NamedRecord, Origin, reader};
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -98,7 +98,9 @@ pub(super) fn ordered(runs: Vec<NamedRecord>, order: &RunOrder, left_out: &mut V
     for (_, run) in keyed {
         let record = &run.record;
         let first = record.processes().into_iter().next().map(|process| (process.started, process.command));
-        let identity = (first, record.origin.host.clone(), record.cases.first().map(|case| case.id.clone()));
+        // The sides of one measurement differ in their commits alone.
+        let Origin { host, commit, .. } = record.origin.clone();
+        let identity = (first, host, commit, record.cases.first().map(|case| case.id.clone()));
         match indices.get(&identity) {
             None => {
                 indices.insert(identity, unique.len());
