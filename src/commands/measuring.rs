@@ -111,9 +111,7 @@ pub(super) fn measure_and_report(
     // A record of all cases remains one: `--only` then selects which of its missing cases are measured.
     let completes_all = file.completes(&planned.requested);
     let plan = if completes_all { &planned.requested } else { &planned.selected };
-    if let Some(rounds) = &rounds {
-        rounds.check(plan)?;
-    }
+    rounds.iter().try_for_each(|rounds| rounds.check(plan))?;
     if let Some(warning) = rounds.as_ref().and_then(|rounds| rounds.warning(plan, processes, host)) {
         host.messages.line(&warning);
     }

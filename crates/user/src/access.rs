@@ -20,6 +20,12 @@ pub struct Access {
 impl Access {
     /// Access to assume without analysis.
     pub const UNKNOWN: Self = Self { reads: true, writes: true, counts: false, indexes: false };
+
+    /// Adds the reads and writes of another access to the same buffer.
+    pub fn join(&mut self, other: Self) {
+        self.reads |= other.reads;
+        self.writes |= other.writes;
+    }
 }
 
 /// Origin of a pointer to a buffer.

@@ -100,8 +100,7 @@ pub(super) fn collect_buffers(
         let sharing: Vec<_> = slots.iter().filter(is_shared).collect();
         let mut access = *declared;
         for other in &sharing {
-            access.reads |= other.access.reads;
-            access.writes |= other.access.writes;
+            access.join(other.access);
         }
         let region =
             bound.region.map(|region| case.regions.get(region as usize).ok_or("is damaged: a binding has no buffer"));
@@ -287,8 +286,7 @@ fn find_pointers(
             let kind = type_behind(target.map(|(_, pointed)| pointed), skipped);
             let known = buffers.iter_mut().enumerate().find(|(_, buffer)| buffer.region == Some(number as u32));
             let name = if let Some((index, buffer)) = known {
-                buffer.access.reads |= access.reads;
-                buffer.access.writes |= access.writes;
+                buffer.access.join(access);
                 // A region may hold data of several types, each behind an address of its own.
                 if index >= bound && kind != buffer.element.name() {
                     (buffer.element, buffer.columns, buffer.tolerance) = (DType::Bytes, 1, Tolerance::Exact);
