@@ -281,7 +281,7 @@ impl Tuning<'_> {
         // The tile that an earlier search found comes first, if it still suits the device.
         let earlier = self.earlier.result(device, self.algorithm, tunable.variant, &group.spec);
         let earlier = earlier.filter(|(_, result)| result.cache == self.cache);
-        let suits = |tile: &Tile| tunable.check_tile(tile, &group.spec, device).is_ok();
+        let suits = |tile: &Tile| tunable.tiles.check_tile(tile, &group.spec, device).is_ok();
         let candidate = earlier.and_then(|(_, result)| result.candidate_tile).filter(suits);
         let earlier = earlier.map(|(tile, _)| tile).filter(suits);
         let single = CaseGroup { variants: vec![self.variant(tunable)], ..group.clone() };
@@ -347,7 +347,7 @@ impl Tuning<'_> {
         let name = search.name();
         let budget = self.next_budget();
         let variant = self.variant(tunable);
-        let built_in = tunable.built_in(&group.spec, &device);
+        let built_in = tunable.tiles.built_in(&group.spec, &device);
         let space = self.algorithm.tiles(tunable, &group.spec, &device);
         let mut attempts = 0;
         let mut reason = None;
@@ -486,7 +486,7 @@ impl SearchTask<'_> {
     /// Whether `device` can run the variant with its built-in tile.
     fn can_run(&self, algorithm: &Algorithm, device: &DeviceInfo) -> bool {
         let Self { group: CaseGroup { spec, .. }, tunable } = self;
-        let spec = CaseSpec { tile: Some(tunable.built_in(spec, device)), ..*spec };
+        let spec = CaseSpec { tile: Some(tunable.tiles.built_in(spec, device)), ..*spec };
         let problem = (algorithm.problem)(&spec).and_then(|problem| {
             algorithm.feasible(algorithm.variant(tunable.variant)?, &spec, problem.as_ref(), device)
         });

@@ -150,7 +150,7 @@ impl Executor<'_> {
     fn interrupted_result(&self, group: &CaseGroup, attempts: &SearchAttempts) -> Option<SearchResult> {
         let CaseGroup { algorithm, spec, variants, .. } = group;
         let tunable = algorithm.tunable(&variants[0])?;
-        let built_in = tunable.built_in(spec, &self.device);
+        let built_in = tunable.tiles.built_in(spec, &self.device);
         let tiles = TriedTiles {
             timed: attempts.timed.clone(),
             earlier: attempts.request.earlier,
@@ -398,7 +398,7 @@ impl<'a> TileSearch<'a> {
         let info = runner.device.info.clone();
         let problem: Box<dyn Problem> = (algorithm.problem)(spec)?;
         // If the case itself cannot run, report that once instead of for every tile.
-        let built_in = tunable.built_in(spec, &info);
+        let built_in = tunable.tiles.built_in(spec, &info);
         let built_in_spec = CaseSpec { tile: Some(built_in), ..*spec };
         algorithm.feasible(variant, &built_in_spec, problem.as_ref(), &info)?;
         runner.check_execution().map_err(|outcome| Refusal::Failed(outcome.failure().unwrap_or_default()))?;

@@ -113,7 +113,7 @@ mod tests {
                 let variant = LU.variant(tunable.variant).expect("it is in the table");
                 for n in [1, 100, 1024] {
                     let case = CaseSpec::new(&LU, Size::Uniform(n), DType::F32);
-                    let built_in = tunable.built_in(&case, &device);
+                    let built_in = tunable.tiles.built_in(&case, &device);
                     let Ok(built_in_program) = variant.program(&case, &device) else { continue };
                     let built_in_program = format!("{built_in_program:?}");
                     let space = LU.tiles(tunable, &case, &device);
@@ -127,7 +127,7 @@ mod tests {
                     assert_eq!(n > 32, space.len() > 1, "{} {n}: {space:?}", tunable.variant);
                     let tile_of_product = ProductTile::flat([64, 64, 8], [4, 4]).into();
                     for tile in [Tile::Columns(33), Tile::Columns(8192), tile_of_product] {
-                        assert!(tunable.check_tile(&tile, &case, &device).is_err(), "{tile}");
+                        assert!(tunable.tiles.check_tile(&tile, &case, &device).is_err(), "{tile}");
                     }
                 }
             }

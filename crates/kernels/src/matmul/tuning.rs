@@ -418,7 +418,7 @@ mod tests {
                 let variant = MATMUL.variant(tunable.variant).expect("a tunable variant");
                 for (n, dtype) in [257, 1024, 4096].into_iter().flat_map(|n| dtypes_of(tunable).map(move |d| (n, d))) {
                     let case = case(n).with(|options| options.dtype = dtype);
-                    let with_tile = CaseSpec { tile: Some(tunable.built_in(&case, &device)), ..case };
+                    let with_tile = CaseSpec { tile: Some(tunable.tiles.built_in(&case, &device)), ..case };
                     let program = |case| format!("{:?}", variant.program(&case, &device));
                     assert_eq!(program(case), program(with_tile), "{} {dtype} {n}", tunable.variant);
                 }

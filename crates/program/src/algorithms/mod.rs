@@ -371,9 +371,11 @@ impl Algorithm {
             return Err(reason);
         }
         let tunable = self.tunable(variant);
-        let built_in = || tunable.map(|tunable| tunable.built_in(case, device));
+        let built_in = || tunable.map(|tunable| tunable.tiles.built_in(case, device));
         let check = |tile: Tile| match tunable {
-            Some(tunable) => tunable.check_tile(&tile, case, device).map_err(|reason| format!("tile {tile} {reason}")),
+            Some(tunable) => {
+                tunable.tiles.check_tile(&tile, case, device).map_err(|reason| format!("tile {tile} {reason}"))
+            }
             None => Ok(()),
         };
         let chosen = case.tile.filter(|tile| Some(*tile) != built_in());

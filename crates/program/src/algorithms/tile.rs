@@ -99,18 +99,6 @@ pub trait Tiles: Sync {
     fn candidates(&self, case: &CaseSpec, device: &DeviceInfo) -> Vec<Tile>;
 }
 
-impl Tunable {
-    /// Returns the tile that [`Tiles::built_in`] chooses.
-    pub fn built_in(&self, case: &CaseSpec, device: &DeviceInfo) -> Tile {
-        self.tiles.built_in(case, device)
-    }
-
-    /// Checks a tile as [`Tiles::check_tile`] does.
-    pub fn check_tile(&self, tile: &Tile, case: &CaseSpec, device: &DeviceInfo) -> Result<(), String> {
-        self.tiles.check_tile(tile, case, device)
-    }
-}
-
 impl Algorithm {
     /// Returns every tile of a search, without repetitions: first the built-in ones of all sizes, then the others. All
     /// are legal, and the device can run the variant with each.
@@ -122,7 +110,7 @@ impl Algorithm {
         for tile in tunable.tiles.candidates(case, device) {
             let case = CaseSpec { tile: Some(tile), ..*case };
             if !tiles.contains(&tile)
-                && tunable.check_tile(&tile, &case, device).is_ok()
+                && tunable.tiles.check_tile(&tile, &case, device).is_ok()
                 && self.feasible(variant, &case, problem.as_ref(), device).is_ok()
             {
                 tiles.push(tile);

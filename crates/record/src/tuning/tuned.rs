@@ -380,16 +380,11 @@ impl Tuned {
         group: &CaseGroup,
         chosen: &Configuration<'_>,
     ) -> Option<&TuningResult> {
-        let (algorithm, variant) = (&group.algorithm, &chosen.variant.name);
-        let result = match chosen.tile {
-            Some(CaseTile::Tuned { .. }) => self.result(device, algorithm, variant, &group.spec).map(|(_, own)| own),
-            // A result with a tile is not that of the built-in one.
-            _ => {
-                let mut results = self.results(device, algorithm, &group.spec).into_iter();
-                results.find(|own| own.variant == *variant && own.tile.is_none())
-            }
-        };
-        result.filter(|own| own.gflops.is_some())
+        // A result with a tile is not that of the built-in one.
+        let is_tuned = matches!(chosen.tile, Some(CaseTile::Tuned { .. }));
+        let is_of = |own: &&TuningResult| own.variant == *chosen.variant.name && own.tile.is_some() == is_tuned;
+        let results = self.nearest(device, &group.algorithm, &group.spec);
+        results.into_iter().find(|own| is_of(own) && own.gflops.is_some())
     }
 
     /// Returns why `variant` must not be used for a case of `algorithm` on `device`, and the day when that was found: where it
@@ -515,14 +510,14 @@ pub fn with_tile<'a>(
     let CaseGroup { algorithm, spec, .. } = group;
     let mut configuration = Configuration { algorithm, variant, spec: *spec, tile: None, automatic: None };
     let Some(tunable) = algorithm.tunable(variant) else { return configuration };
-    let built_in_tile = tunable.built_in(spec, device);
+    let built_in_tile = tunable.tiles.built_in(spec, device);
     let built_in = built_in_tile.to_string();
     let Some((tile, result)) = tuned.result(device, algorithm, &variant.name, spec) else {
         configuration.tile = Some(CaseTile::BuiltIn { tile: built_in });
         return configuration;
     };
     let tuned_spec = CaseSpec { tile: Some(tile), ..*spec };
-    let mut refusal = tunable.check_tile(&tile, spec, device).err();
+    let mut refusal = tunable.tiles.check_tile(&tile, spec, device).err();
     // If the device cannot run the variant with any tile, its case reports that for the built-in one.
     if refusal.is_none() && feasible(algorithm, variant, spec, device).is_ok() {
         refusal = feasible(algorithm, variant, &tuned_spec, device).err();
@@ -579,11 +574,10 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
             let tie = if result.tie { ", too close to others to tell" } else { "" };
             let at =
                 if result.distance(spec.size) > 0.0 { format!(" at {}", result.measured_at) } else { String::new() };
-            let mut day = result.day().to_string();
-            if result.gpukern != VERSION {
-                day += &format!(" by gpukern {}", brief(&result.gpukern));
-            }
-            return Some((variant, format!("the fastest of the results of {day}{at}{caches}{tie}{left_out}")));
+            let is_foreign = result.gpukern != VERSION;
+            let by = if is_foreign { format!(" by gpukern {}", brief(&result.gpukern)) } else { String::new() };
+            let day = result.day();
+            return Some((variant, format!("the fastest of the results of {day}{by}{at}{caches}{tie}{left_out}")));
         }
     }
     // Without rates, a variant that spills with every tile is replaced by the model's next choice that does not.
