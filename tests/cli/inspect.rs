@@ -115,10 +115,9 @@ fn an_export_of_several_sizes_has_their_pipelines_once_and_says_what_changes() {
         ["tiled_f32.json is no kernel; `gpukern run ", "_f32_64x512x512 ", "_f32_3x5x7` runs what it describes"];
     assert!(parts.iter().all(|part| refused.contains(part)), "{refused}");
     // A document of other sizes is another one; the folder of a size that both have is the same.
-    let mut again = gpukern(&["inspect", "matmul", "-V", "tiled", "-t=f32", "-s", "64x512x512,64", "--save"]);
-    again.arg(&saved);
+    let mut again = gpukern(&["inspect", "matmul", "-V", "tiled", "-t=f32", "-s", "64x512x512,64", "--save=saved"]);
     for _ in 0..2 {
-        let said = stderr(&expect_exit(&mut again, 0));
+        let said = stderr(&expect_exit(again.current_dir(&folder), 0));
         assert_eq!(said.matches("exists from an earlier run; this run is in '").count(), 1, "{said}");
     }
     assert_eq!(read_json(&document), tiled);
