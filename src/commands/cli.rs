@@ -37,7 +37,7 @@ use std::path::PathBuf;
         gpukern bench matmul                 which variant is fastest\n  \
         gpukern run k.comp --init > k.toml   describe your own kernel\n  \
         gpukern run k.toml                   verify and time it\n\n\
-        `gpukern COMMAND -h` lists a command's options, `gpukern help topics` the manual's pages.",
+        `gpukern COMMAND -h` lists options; `gpukern help topics` lists the manual.",
     after_long_help = "Examples:\n  \
         gpukern devices                               what is here and what it can do\n  \
         gpukern bench matmul --variant subgroup       one variant at the default sizes\n  \
@@ -224,13 +224,15 @@ pub enum Command {
         json: bool,
     },
     /// Measure built-in kernels; verify every answer first
-    #[command(after_long_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower or wrong, \
+    #[command(
+        after_long_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower or wrong, \
         4 undecided) unless the measurement itself failed.\n\n\
         Examples:\n  \
         gpukern bench matmul  every variant at the default sizes\n  \
         gpukern bench matmul -s 512 -t f32,f16 --json run.json\n  \
         gpukern bench matmul -s 512 -t f32,f16 --compare run.json --budget 60s\n  \
-        gpukern bench matmul -t f32 --reference results/reference-h100.csv")]
+        gpukern bench matmul -t f32 --reference results/reference-h100.csv"
+    )]
     Bench(Box<BenchArgs>),
     /// Measure a device's limits: arithmetic, bandwidth, launches
     ///
@@ -363,7 +365,7 @@ pub enum Command {
         gpukern export run.json --to markdown          a table for a pull request\n  \
         gpukern export run.json --to csv -o run.csv    for a spreadsheet\n  \
         gpukern export run.json --to google-benchmark  for its compare.py\n  \
-        gpukern export run.json --to sources -o again  the kernels' sources, to repeat it")]
+        gpukern export run.json --to sources -o again  kernels' sources, to run again")]
     Export {
         /// Records that `bench --json` or `run --json` wrote, several only as csv or jsonl; or one result of `ab --json`, as
         /// csv, markdown or latex
@@ -654,7 +656,7 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
-    /// Only these kernels, --against's included: 'softmax*'
+    /// Only these (--against's, too): 'softmax*'
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 

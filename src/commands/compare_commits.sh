@@ -60,7 +60,7 @@ if [ "$(git rev-parse --quiet --verify 'HEAD^1')" = "$commit" ] && merged=$(git 
 fi
 checkout="git checkout $head && "
 # HEAD^1 is another commit elsewhere, and a branch has moved on when a comment is read.
-if [ "$base" = HEAD^1 ] || [ -n "$in_ci" ]; then named=$(git rev-parse --short "$commit"); else named=$base; fi
+named=$(git rev-parse --short "$commit")
 results=gpukern-results
 if [ -n "$(git status --porcelain --untracked-files=no -- . ":!$results")" ]; then
     name="$name, with uncommitted changes"
@@ -87,7 +87,7 @@ changed=
 gate_changed=
 renamed=
 own_check=
-by_own_check='New, or renamed along with the code and the check, so judged by the new check alone:'
+by_own_check='Not judged by a check of the baseline, as new, or as renamed with other code and another check:'
 candidate_status=0
 # Processes of each side, all of which are compared.
 process=0
@@ -276,7 +276,9 @@ finish() {
     # No option accepts what would stop every later change.
     if [ -n "$unreadable" ] && { [ "$code" = 0 ] || [ "$code" = 4 ]; }; then code=1; fi
     case $code in
-        0) outcome=Passed ;;
+        0) outcome=Passed
+            accepts=$(wc -l < "$scratch/accepted")
+            if [ "$accepts" -gt 0 ]; then outcome="Passed with $((accepts)) accepted by \`--allow check\`"; fi ;;
         1) outcome=Failed ;;
         4) outcome=Undecided ;;
         *) outcome=Incomplete ;;

@@ -237,7 +237,9 @@ impl<'a> MeasurementCall<'a> {
         }
         // Compiling runs no commands of descriptions.
         if !setup.inspects {
-            run::print_commands(&setup.kernels, host);
+            let planned = if options.only.is_empty() { plan.ids() } else { options.only.to_vec() };
+            let runs = |own: &&crate::UserKernels| planned.iter().any(|id| id.split('/').next() == Some(&own.name));
+            run::print_commands(setup.kernels.iter().filter(runs), host);
         }
         let interrupted = host.listen()?;
         let slowdown_of = |timing| slowdown(timing, measurement.uses_host_cores());

@@ -622,12 +622,14 @@ fn under_own_checks(
     before: &[UserKernels],
     after: &[UserKernels],
 ) -> Option<String> {
-    let names = |side: &[UserKernels], is_matched: &dyn Fn(&String) -> bool| {
-        let names = side.iter().map(|own| &own.name).filter(|name| !is_matched(name));
-        names.map(|name| printable(name).into_owned()).collect::<Vec<_>>().join(", ")
+    let names = |side: &[UserKernels], is_matched: &dyn Fn(&String) -> bool, unjudged: &str| {
+        let own = side.iter().filter(|own| !is_matched(&own.name));
+        let note =
+            |own: &UserKernels| if has_no_reference(&own.problem) { unjudged.to_string() } else { String::new() };
+        own.map(|own| format!("{}{}", printable(&own.name), note(own))).collect::<Vec<_>>().join(", ")
     };
-    let gone = names(before, &|name| counterparts.contains_key(name));
-    let new = names(after, &|name| counterparts.values().any(|known| known == name));
+    let gone = names(before, &|name| counterparts.contains_key(name), "");
+    let new = names(after, &|name| counterparts.values().any(|known| known == name), ", which nothing checks");
     (!gone.is_empty() && !new.is_empty()).then(|| format!("{new} (gone: {gone})"))
 }
 
@@ -638,16 +640,20 @@ fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<Strin
     // Nobody misses the files of a reference that is gone.
     let names = names.filter(|_| !has_commands(before) || has_commands(after));
     let mut changes: BTreeSet<String> = names.cloned().collect();
+    let has_same_code = |a: &PassList, b: &PassList| code_of(before, a) == code_of(after, b);
     for point in &after.points {
         let Some(earlier) = before.points.iter().find(|earlier| earlier.values == point.values) else { continue };
         let is_same = match (&earlier.reference, &point.reference) {
             (Reference::Command(a), Reference::Command(b)) => a.line == b.line,
             (Reference::Files(a), Reference::Files(b)) => a.len() == b.len(),
-            (Reference::Kernel(a), Reference::Kernel(b)) => a == b && code_of(before, a) == code_of(after, b),
+            (Reference::Kernel(a), Reference::Kernel(b)) => a == b && has_same_code(a, b),
             (a, b) => a == b,
         };
         if !is_same {
-            changes.insert("the reference".into());
+            // A reference kernel has the grid of the kernel, unless it states its own.
+            let is_code_same = matches!((&earlier.reference, &point.reference), (Reference::Kernel(a), Reference::Kernel(b)) if has_same_code(a, b));
+            changes
+                .insert(if is_code_same { "the grid or constants of the reference" } else { "the reference" }.into());
         }
         for buffer in &point.buffers {
             let earlier = earlier.buffers.iter().find(|earlier| earlier.name == buffer.name);

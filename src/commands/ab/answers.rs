@@ -85,7 +85,6 @@ impl AnswerOfA {
         }
         Ok(Some(Self { _folder: folder, kernels, group, has_reference }))
     }
-
 }
 
 /// Says of a case of B that it was compared with A, whose answer may be wrong.
@@ -129,7 +128,8 @@ pub(super) fn judge_by_a(matches: &mut [Match<'_>], kernels: &[UserKernels]) -> 
         }
     }
     for current in matches {
-        let Some(plain) = kernels.iter().find(|own| judged.contains(&own.name) && own.name == current.group.algorithm.name)
+        let Some(plain) =
+            kernels.iter().find(|own| judged.contains(&own.name) && own.name == current.group.algorithm.name)
         else {
             continue;
         };

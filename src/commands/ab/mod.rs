@@ -787,12 +787,7 @@ fn spirv_matches<'a>(args: &AbArgs, groups: Vec<CaseGroup>) -> Result<Vec<Match<
         // A side without a file runs the kernel itself.
         let labels = paths.map(|path| path.map_or_else(|| replaced[0].clone(), Shown::shown));
         let sides = substitutes.map(|substitute| Side::new(variant, substitute));
-        matches.push(Match {
-            labels,
-            sides: AlternatingSides::Kernels(Box::new(sides)),
-            group,
-            unjudged: None,
-        });
+        matches.push(Match { labels, sides: AlternatingSides::Kernels(Box::new(sides)), group, unjudged: None });
     }
     Ok(matches)
 }

@@ -293,9 +293,9 @@ pub(super) fn check_commands(described: &[Described], forbidden: bool) -> Result
 }
 
 /// Prints each shell command of the descriptions once, before the first one runs.
-pub(super) fn print_commands(kernels: &[UserKernels], host: &Host) {
+pub(super) fn print_commands<'a>(kernels: impl IntoIterator<Item = &'a UserKernels>, host: &Host) {
     let mut printed = host.printed_commands.borrow_mut();
-    for (field, command) in kernels.iter().flat_map(|kernels| &kernels.problem.commands) {
+    for (field, command) in kernels.into_iter().flat_map(|kernels| &kernels.problem.commands) {
         if printed.insert(command.clone()) {
             let what = if *field == "inputs.command" { "the command that makes the inputs" } else { "the reference" };
             // Even a quiet process prints other people's commands.

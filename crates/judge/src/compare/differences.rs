@@ -174,7 +174,10 @@ fn problem_differences(baseline: &[Record], candidate: &[Record]) -> Vec<Differe
         let facts = [
             ("seed", [first, case].map(|case| case.seed.to_string())),
             ("work", if is_other_work(first, case) { [first, case].map(work) } else { Default::default() }),
-            ("buffers", [with_buffers, case].map(|case| case.buffers.join(", "))),
+            match unnamed(with_buffers) == unnamed(case) {
+                true => ("names of buffers", other_names([with_buffers, case])),
+                false => ("buffers", [with_buffers, case].map(|case| case.buffers.join(", "))),
+            },
         ];
         for (what, [before, after]) in facts {
             if before != after && !differences.iter().any(|difference| difference.what == what) {
@@ -184,6 +187,18 @@ fn problem_differences(baseline: &[Record], candidate: &[Record]) -> Vec<Differe
         }
     }
     differences
+}
+
+/// Returns the types, shapes and fills of a case's buffers. Other names do not change what a kernel does.
+pub(super) fn unnamed(case: &Case) -> Vec<&str> {
+    case.buffers.iter().map(|buffer| buffer.split_once(' ').map_or("", |(_, rest)| rest)).collect()
+}
+
+/// Lists the names of each case's buffers that differ from those of the other case.
+fn other_names(cases: [&Case; 2]) -> [String; 2] {
+    let [a, b] = cases.map(|case| case.buffers.iter().map(|buffer| buffer.split(' ').next().unwrap_or_default()));
+    let (a, b): (Vec<_>, Vec<_>) = a.zip(b).filter(|(a, b)| a != b).unzip();
+    [a, b].map(|names| names.join(", "))
 }
 
 /// Whether two cases state different work. A description may begin to state what it did not: its kernel does the same.

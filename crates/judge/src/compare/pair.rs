@@ -1,10 +1,8 @@
 //! Comparison of one case: ratio, verdict and reasons.
 
-use super::differences::{is_other_work, work};
+use super::differences::{is_other_work, unnamed, work};
 use super::gate::Reached;
-use super::side::{
-    SeenCase, State, doubt, has_failed_command, is_mistake, state, state_reason, status,
-};
+use super::side::{SeenCase, State, doubt, has_failed_command, is_mistake, state, state_reason, status};
 use super::{
     Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, NOT_SLOWER, Obstacle, Settings, SideSummary, Unmatched,
     Verdict, inspected, judge, why,
@@ -180,11 +178,8 @@ fn problem_change(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Opti
         pairs.extend(candidate.iter().filter(is_known).map(|after| (before.case, after.case)));
     }
     for (before, after) in &pairs {
-        // Older records lack buffers. Other names do not change what a kernel does.
+        // Older records lack buffers.
         let have_buffers = !before.buffers.is_empty() && !after.buffers.is_empty();
-        let unnamed = |case: &Case| -> Vec<String> {
-            case.buffers.iter().map(|buffer| buffer.split_once(' ').map_or("", |(_, rest)| rest).to_string()).collect()
-        };
         if have_buffers && unnamed(before) != unnamed(after) {
             let [old, new] = [other_buffers(before, after), other_buffers(after, before)]
                 .map(|buffers| if buffers.is_empty() { "nothing".into() } else { buffers });

@@ -241,7 +241,10 @@ impl DeviceConditions {
     fn uncertainty(&self) -> Option<String> {
         let (least, most) = (self.errors.first()?, self.errors.last()?);
         let typical = stats::median(&self.errors).filter(|error| *error > MIN_NOTED_ERROR)?;
-        let told = |error| "±".to_string() + &uncertainty(error, |error| format!("{:.0} %", 100.0 * error));
+        let told = |error| {
+            "±".to_string()
+                + &uncertainty(error, |error| format!("{:.*} %", usize::from(error < 0.0095), 100.0 * error))
+        };
         Some(match self.errors.len() {
             1 => format!("the interval of the median is {}", told(typical)),
             2 if *most > MIN_MARKED_ERROR_RATIO * least => {

@@ -261,8 +261,12 @@ pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, 
         let has_changed = group.iter().any(|(position, _)| is_changed(*position));
         Reverse((has_changed, group.len()))
     });
+    // Whether an answer is right comes before how long it took.
+    let is_about_check =
+        |(position, reason): &(usize, &str)| cases[*position].1.about_check.iter().any(|own| own == reason);
+    let (checks, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| group.iter().any(is_about_check));
     let mut lines = vec![];
-    for group in grouped(tests, |(_, test)| *test).into_iter().chain(groups) {
+    for group in checks.into_iter().chain(grouped(tests, |(_, test)| *test)).chain(others) {
         let subject = match group.len() {
             count if count == cases.len() && count > 1 => "all cases".into(),
             count if count > MAX_NAMED => {

@@ -235,14 +235,17 @@ pub fn is_too_close(record: &Record, best: &Case, other: &Case) -> bool {
     overlap || changed_places(best, other) || times.is_none_or(|(best, other)| other.0 <= best.0 * (1.0 + spread))
 }
 
-/// Says that two cases which are too close to order differ by less than other processes may, and how to tell; `None` if one
-/// process leaves it open, too.
+/// Says that two cases which are too close to order differ by less than other processes may, or ran at other speeds of the device,
+/// and how to tell; `None` if one process leaves it open, too.
 pub fn within_spread(record: &Record, best: &Case, other: &Case) -> Option<String> {
     let intervals = [best, other].map(|case| case.measured().and_then(|measured| measured.summary.interval));
     let [Some([_, high]), Some([low, _])] = intervals else { return None };
     let spread = assumed_spread(record, best, other);
     if spread == 0.0 || low.0 <= high.0 || changed_places(best, other) {
         return None;
+    }
+    if median(other)?.0 > median(best)?.0 * (1.0 + spread) {
+        return Some(format!(": the device was slower while {} ran; --processes 5 may tell", other.variant));
     }
     let spread = percent(spread);
     Some(format!(": they differ by less than {spread}, as two processes may; --processes 5 may tell"))

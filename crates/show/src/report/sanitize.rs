@@ -125,9 +125,12 @@ fn summary(reports: &[CaseReport], faults_found: usize) -> String {
         (count, _) => counted(count, "fault"),
     };
     let runs: usize = reports.iter().map(|report| report.runs as usize).sum();
-    let simulated = reports.iter().filter(|report| report.runs > 0).count();
+    let count = |is: &dyn Fn(&&CaseReport) -> bool| reports.iter().filter(is).count();
+    let in_part = count(&|report| report.has_failed() && report.runs > 0);
+    let simulated = count(&|report| report.runs > 0) - in_part;
     let mut text = match simulated {
-        0 => "no case was simulated".into(),
+        0 if in_part == 0 => "no case was simulated".into(),
+        0 => format!("{faults} in {}", counted(runs, "run")),
         _ => format!("{faults} in {}, {}", counted(simulated, "case"), counted(runs, "run")),
     };
     let wrong: Vec<_> = reports.iter().filter(|report| report.is_wrong()).collect();
@@ -141,8 +144,9 @@ fn summary(reports: &[CaseReport], faults_found: usize) -> String {
         let _ = write!(text, "{but}{answers}");
     }
     for (count, what) in [
-        (reports.iter().filter(|report| report.has_failed()).count(), "not simulated"),
-        (reports.iter().filter(|report| report.unverified.is_some()).count(), "unverified"),
+        (in_part, "simulated in part"),
+        (count(&|report| report.has_failed() && report.runs == 0), "not simulated"),
+        (count(&|report| report.unverified.is_some()), "unverified"),
     ] {
         if count > 0 {
             let _ = write!(text, "; {count} {what}");
