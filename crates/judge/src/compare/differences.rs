@@ -174,9 +174,10 @@ fn problem_differences(baseline: &[Record], candidate: &[Record]) -> Vec<Differe
         let facts = [
             ("seed", [first, case].map(|case| case.seed.to_string())),
             ("work", if is_other_work(first, case) { [first, case].map(work) } else { Default::default() }),
-            match unnamed(with_buffers) == unnamed(case) {
-                true => ("names of buffers", other_names([with_buffers, case])),
-                false => ("buffers", [with_buffers, case].map(|case| case.buffers.join(", "))),
+            if unnamed(with_buffers) == unnamed(case) {
+                ("names of buffers", other_names([with_buffers, case]))
+            } else {
+                ("buffers", [with_buffers, case].map(|case| case.buffers.join(", ")))
             },
         ];
         for (what, [before, after]) in facts {
