@@ -15,6 +15,7 @@ use crate::compare::has_other_answer;
 use crate::engine::session::Isolation;
 use crate::plan::Shard;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, Warning, changes_drivers};
+use crate::report::and_more;
 use crate::report::long::View;
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
@@ -315,13 +316,18 @@ fn read_reference(path: &Path, notes: &mut String) -> Result<Vec<ReferenceTime>>
     if text.trim_start().starts_with('{') {
         return Ok(ReferenceTime::of_record(&super::read_record(path, notes)?.record, &records::short_name(path)));
     }
-    ReferenceTime::of_csv(&text, &CATALOGUE).map_err(|reason| {
+    let times = ReferenceTime::of_csv(&text, &CATALOGUE).map_err(|reason| {
         usage!(
             "reference '{}', {}; it is a record, or CSV that begins with algorithm,dtype,size,time,source",
             path.shown(),
             excerpt(&reason)
         )
-    })
+    })?;
+    if let [first, others @ ..] = &ReferenceTime::repeated(&times)[..] {
+        let more = and_more(others.len());
+        let _ = writeln!(notes, "note      '{}' has several times of {first}{more}; the shortest counts", path.shown());
+    }
+    Ok(times)
 }
 
 fn processes(request: &Request, setup: &Setup) -> Result<usize> {

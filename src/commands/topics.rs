@@ -86,8 +86,10 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         return Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)));
     }
     // The path of a page stands for its topic: `docs/sanitize.md`.
-    let path = name.trim_start_matches("./").trim_start_matches("docs/");
-    let Some(topic) = TOPICS.iter().find(|topic| is_called(topic, name) || topic.path.eq_ignore_ascii_case(path))
+    let path = name.trim_start_matches("./").trim_start_matches("docs/").trim_end_matches(".md");
+    let Some(topic) = TOPICS
+        .iter()
+        .find(|topic| is_called(topic, name) || topic.path.trim_end_matches(".md").eq_ignore_ascii_case(path))
     else {
         let root = help::documented();
         let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
@@ -158,8 +160,8 @@ const MIN_LETTERS: usize = 3;
 /// Most pages that are listed for a word.
 const MAX_PAGES: usize = 8;
 
-/// Returns what the pages say of a word that is no topic: its line of the glossary, and the pages that have it most
-/// often; `None` if none has it.
+/// Returns what the pages say of a word that is no topic: its lines of the glossary, which may have it in italics as the word of
+/// others, and the pages that have it most often; `None` if none has it.
 fn mentions(word: &str, width: usize) -> Option<String> {
     let word = word.to_lowercase();
     let rows = TOPICS.iter().find(|topic| topic.name == WORDS).map_or("", |topic| topic.text).lines();
@@ -185,7 +187,7 @@ fn mentions(word: &str, width: usize) -> Option<String> {
     pages.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let mut text = String::new();
     for (term, meaning) in terms {
-        if count(term) > 0 {
+        if count(term) > 0 || meaning.contains(&format!("*{word}*")) {
             let row = format!("{}: {}", term.trim(), meaning.trim());
             text += &manual::terminal(&row, width, &page_name);
             text.push('\n');

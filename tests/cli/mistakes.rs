@@ -81,7 +81,7 @@ fn mistakes_are_answered_with_the_value_and_the_remedy() {
 fn an_empty_command_line_is_answered_with_help_and_not_with_an_error() {
     for variables in [&[][..], &[("GPUKERN_VALIDATION", "1")]] {
         let help = stderr(&expect_exit(gpukern(&[]).envs(variables.iter().copied()), 2));
-        assert!(help.starts_with("Measure compute kernels") && help.contains("Commands:"), "{help}");
+        assert!(help.starts_with("Check and benchmark") && help.contains("Commands:"), "{help}");
     }
 }
 

@@ -61,7 +61,7 @@ impl FaultKind {
             Self::RaceShared => "race in shared memory",
             Self::RaceStorage => "race in a buffer",
             Self::Lockstep => "relies on lockstep",
-            Self::Uninitialised => "uninitialised value",
+            Self::Uninitialised => "uninitialized value",
             Self::OutOfBounds => "out of bounds",
             Self::DivergentBarrier => "divergent barrier",
             Self::InactiveLane => "inactive lane",

@@ -25,7 +25,7 @@ use crate::vulkan::{self, Device, VulkanError};
 use crate::workbench::{LaterAnswer, LoadedProblem, Sampler, VerificationError, Workbench, correctness};
 use forecast::Forecasts;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -102,8 +102,8 @@ pub struct Runner {
     pub(super) reruns: u32,
     /// Device time of the latest verified program.
     last_run: Option<Nanos>,
-    /// Users' kernels that were given other inputs, by problem and variant.
-    revealed: BTreeSet<(String, String)>,
+    /// Seconds of references for other inputs that users' kernels were given, by problem and variant.
+    revealed: HashMap<(String, String), f64>,
     /// Whether the device has run a case: the first one needs a longer warm-up to raise the clock.
     is_warm: bool,
     /// Whether the device executes commands; `None` until checked.
@@ -113,8 +113,8 @@ pub struct Runner {
 /// Smallest share of the time in which a case has to run for its energy to need no note.
 const MIN_BUSY_SHARE: f64 = 0.9;
 
-/// Longest time of a reference that is asked about other inputs, in seconds.
-const MAX_REVEALING_SECONDS: f64 = 10.0;
+/// Longest time of a kernel's references that are asked about other inputs, in seconds.
+const MAX_REVEALING_SECONDS: f64 = 20.0;
 
 /// How the program of a case is verified and warmed up.
 pub(super) struct Preparation<'a> {
@@ -288,7 +288,7 @@ impl Runner {
             forecasts: Forecasts::default(),
             reruns: 0,
             last_run: None,
-            revealed: BTreeSet::new(),
+            revealed: HashMap::new(),
             is_warm: false,
             executes: None,
         })
@@ -599,8 +599,8 @@ impl Runner {
         Ok(state)
     }
 
-    /// Says how the answer of a user's kernel to other inputs is wrong, if it is: of its first size, as another run of the reference
-    /// may take long. Adds a note if it would take too long.
+    /// Says how the answer of a user's kernel to other inputs is wrong, if it is. Later sizes are not asked once the reference has
+    /// taken long; if the first is not, a note says so.
     fn find_hidden_mistake(
         &mut self,
         shared: &SharedProblem<'_>,
@@ -608,19 +608,23 @@ impl Runner {
         program: &Program,
         notes: &mut Vec<String>,
     ) -> Option<String> {
-        let key = (shared.group.algorithm.name.to_string(), chosen.variant.name.to_string());
-        if !program.is_users() || !self.revealed.insert(key) {
+        if !program.is_users() {
             return None;
         }
         let others = shared.problem.revealing_inputs();
         let time = shared.loaded()?.phases.oracle;
-        if time.seconds() > MAX_REVEALING_SECONDS && !others.is_empty() {
-            notes.push(format!(
-                "the reference took {time}, so other inputs were not tried, which may reveal a mistake; {MAX_REVEALING_SECONDS} s \
-                 or less would do"
-            ));
+        let seconds = time.seconds() * others.len() as f64;
+        let key = (shared.group.algorithm.name.to_string(), chosen.variant.name.to_string());
+        let spent = self.revealed.entry(key).or_default();
+        if *spent + seconds > MAX_REVEALING_SECONDS {
+            if *spent == 0.0 {
+                notes.push(format!(
+                    "other inputs, which may reveal a mistake, were not tried: the reference took {time}"
+                ));
+            }
             return None;
         }
+        *spent += seconds;
         for (condition, inputs) in others {
             // A reference that refuses these inputs says nothing about the kernel.
             let loaded = self.workbench.load_inputs(shared.problem.as_ref(), inputs).ok()?;

@@ -356,13 +356,15 @@ fn undecided_remarks(
     if !close.is_empty() {
         // Sides that took turns have done what this advises.
         let advice = if takes_turns {
-            ""
+            ": a larger size or a coarser --min-effect may"
         } else {
             "; `gpukern ab` (built-in kernels) and `gpukern run … --ab` (yours) compare two kernels in alternation"
         };
         remarks.push(format!(
-            "To decide {} would take more than {MAX_PROCESSES_PER_SIDE} processes a side{advice}.",
-            counted(close.len(), "case")
+            "To decide {} ({}{}) would take more than {MAX_PROCESSES_PER_SIDE} processes a side{advice}.",
+            counted(close.len(), "case"),
+            close[0].id,
+            if close.len() > 1 { format!(" and {} more", close.len() - 1) } else { String::new() }
         ));
     }
     remarks.extend(canary_remarks(&cases));

@@ -1,5 +1,10 @@
 //! Names of the values of enumerations.
 
+/// Whether a user means `name`, which is in British English, by `text`, which may be in American English.
+pub fn is_named(name: &str, text: &str) -> bool {
+    name == text || name.replace("bour", "bor").replace("ised", "ized") == text
+}
+
 /// Implements `ALL`, `name`, `Display` and `FromStr` for an enumeration, which messages call `$what`.
 #[macro_export]
 macro_rules! named {
@@ -24,7 +29,7 @@ macro_rules! named {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                let value = Self::ALL.into_iter().find(|value| value.name() == text);
+                let value = Self::ALL.into_iter().find(|value| $crate::basis::named::is_named(value.name(), text));
                 value.ok_or_else(|| $crate::basis::error::unknown($what, text, "", &Self::ALL.map(Self::name)))
             }
         }

@@ -10,6 +10,7 @@ use crate::basis::dtype::{DType, HostArray};
 use crate::basis::error::{self, Error};
 use crate::basis::handle::Handle;
 use crate::basis::layout::Layout;
+use crate::basis::named::is_named;
 use crate::basis::size::Size;
 use crate::basis::units::{Nanos, Work};
 use crate::case::check::CheckResult;
@@ -272,6 +273,10 @@ pub trait Oracle {
     fn doubt(&self, _outputs: &[HostArray]) -> Option<String> {
         None
     }
+    /// Returns the outputs with the rows of sets sorted, as their order makes no difference.
+    fn in_order<'a>(&self, outputs: &'a [HostArray]) -> Cow<'a, [HostArray]> {
+        outputs.into()
+    }
     /// Returns the name of an output's element if elements are compared one by one.
     fn element(&self, _output: usize, _index: usize) -> Option<String> {
         None
@@ -310,7 +315,8 @@ impl<F: Fn(&[HostArray]) -> Result<CheckResult, String>> Oracle for F {
 impl Algorithm {
     /// Finds a variant by name or alias. The error message has the nearest name.
     pub fn variant(&self, name: &str) -> Result<&Variant, String> {
-        let variant = self.variants.iter().find(|variant| variant.name == name || variant.aliases.contains(&name));
+        let is_meant = |variant: &&Variant| is_named(&variant.name, name) || variant.aliases.contains(&name);
+        let variant = self.variants.iter().find(is_meant);
         variant.ok_or_else(|| error::unknown("variant", name, &format!(" for {}", self.name), &self.names()))
     }
 

@@ -558,6 +558,7 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
         .collect();
     let (measured, inspected): (Vec<_>, Vec<_>) =
         tuned.results(device, algorithm, spec).into_iter().partition(|result| result.gflops.is_some());
+    let timed: Vec<_> = measured.iter().map(|result| result.variant.clone()).collect();
     if failure(first).is_some() || measured.iter().any(|result| result.variant == by_model.name) {
         let mut fastest: Option<(&Variant, &TuningResult)> = None;
         for result in measured {
@@ -571,7 +572,15 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
         }
         if let Some((variant, result)) = fastest {
             let caches = CacheState::suffix(tuned.noted_cache(result));
-            let tie = if result.tie { ", too close to others to tell" } else { "" };
+            // Those that the model expects to be faster.
+            let better = candidates.iter().map(|own| &*own.name).take_while(|name| *name != &*variant.name);
+            let untimed: Vec<_> = better.filter(|name| timed.iter().all(|own| own != name)).collect();
+            let tie = match &untimed[..] {
+                _ if !result.tie => String::new(),
+                [] => ", too close to others to tell".into(),
+                [one] => format!("; not timed, and perhaps faster: {one}"),
+                [first, others @ ..] => format!("; not timed, and perhaps faster: {first} and {} more", others.len()),
+            };
             let at =
                 if result.distance(spec.size) > 0.0 { format!(" at {}", result.measured_at) } else { String::new() };
             let is_foreign = result.gpukern != VERSION;
@@ -975,11 +984,13 @@ mod tests {
         assert_eq!(reason(&[failed(&first)]), by_model);
         // A variant that is known to work is better than the model's guess.
         let measured = TuningResult { tie: true, ..kept(&device, "naive", "1024", 1.0) };
-        let by_time = "auto chose naive, the fastest of the results of 2026-11-21, too close to others to tell";
+        let by_time =
+            "auto chose naive, the fastest of the results of 2026-11-21; not timed, and perhaps faster: tiled and 5 more";
         let left_out = |variant: &str| format!("; {variant} failed on 2026-11-21: SIGILL");
         assert_eq!(reason(&[failed(&first), measured.clone()]), by_time.to_string() + &left_out(&first));
         let both = reason(&[failed(&first), failed(&next), measured]);
-        assert_eq!(both, [by_time, &left_out(&first), &left_out(&next)].concat());
+        let rest = by_time.replace("tiled and 5", "vectorised and 4");
+        assert_eq!(both, [&*rest, &left_out(&first), &left_out(&next)].concat());
         // A failure holds for the sizes nearest to it, and every choice of the model may have failed.
         let worked = TuningResult { measured_at: "1000".into(), ..kept(&device, &first, "1024", 9.0) };
         assert!(

@@ -167,8 +167,8 @@ fn checked_answers(record: &Record) -> String {
     let rejected = record.cases.iter().filter(|case| matches!(case.outcome, Outcome::Rejected(_))).count();
     let wrong = match rejected {
         0 => String::new(),
-        1 => "; 1 was wrong, and has no time".into(),
-        count => format!("; {count} were wrong, and have no time"),
+        1 => "; 1 case was rejected, and has no time".into(),
+        count => format!("; {count} cases were rejected, and have no time"),
     };
     let is_weak = |case: &&Case| case.is_verified() && case.measured().is_some_and(|m| m.weak_check().is_some());
     let weak = match record.cases.iter().filter(is_weak).count() {

@@ -11,7 +11,7 @@ use super::reference::ReferenceTime;
 use super::table::{Cell, STAR, Table};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
-use crate::basis::units::{self, Nanos, TimeUnit, range_text, significant, uncertainty};
+use crate::basis::units::{self, Nanos, TimeUnit, range_text, uncertainty};
 use crate::device::capability::DeviceKind;
 use crate::record::class::Class;
 use crate::record::figure;
@@ -190,10 +190,12 @@ impl<'a> Section<'a> {
         winners
     }
 
-    /// Returns the time to compare with a reference. A library is exact, so an exact variant's counts if there is one.
-    fn fastest_time(&self, size: &str) -> Option<Nanos> {
-        let exact = self.cases_of_size(size).filter(|case| Class::of(case).is_exact());
-        shortest(exact.filter_map(median)).or_else(|| shortest(self.cases_of_size(size).filter_map(median)))
+    /// Returns the case to compare with a reference. A library is exact, so an exact variant's counts if there is one.
+    fn fastest(&self, size: &str) -> Option<&'a Case> {
+        let timed =
+            self.cases_of_size(size).filter_map(|case| Some((!Class::of(case).is_exact(), median(case)?, case)));
+        let fastest = timed.min_by(|(a, first, _), (b, second, _)| a.cmp(b).then(first.0.total_cmp(&second.0)));
+        fastest.map(|(_, _, case)| case)
     }
 }
 
@@ -230,7 +232,9 @@ fn time_table(heading: &str, sizes: &[String], lines: &[VariantLine], winners: &
             if let (Some(time), Some((best, unit))) = (cell.time, best) {
                 cell.text = unit.number_within(time, cell.error);
                 cell.bar = (times.len() > 1).then_some(best.0 / time.0);
-                cell.is_best = is_fastest(line, lines, index) && may_win(winners, size, line);
+                cell.is_best = is_fastest(line, lines, index)
+                    && may_win(winners, size, line)
+                    && is_apart_from_reference(line, lines, index);
             }
             row.push(cell);
         }
@@ -243,6 +247,19 @@ fn time_table(heading: &str, sizes: &[String], lines: &[VariantLine], winners: &
 fn may_win(winners: &Winners<'_>, size: &str, line: &VariantLine) -> bool {
     let winners = winners.get(&(size.into(), line.class.clone()));
     !line.competes || winners.is_none_or(|winners| *winners == [&*line.heading.text])
+}
+
+/// Whether the line's time of a size differs from that of a reference, or a reference's from those of all variants, by more than
+/// the intervals tell.
+fn is_apart_from_reference(line: &VariantLine, lines: &[VariantLine], size: usize) -> bool {
+    let reach = |line: &VariantLine| {
+        let Cell { time, error, .. } = line.cells[size];
+        // Nobody knows how far a time without an interval is right; a published one is what it is.
+        time.map(|time| (time.0, time.0 * error.unwrap_or(f64::from(u8::from(line.competes)))))
+    };
+    let Some((time, own)) = reach(line) else { return true };
+    let others = lines.iter().filter(|other| other.competes != line.competes).filter_map(reach);
+    others.into_iter().all(|(other, others)| (time - other).abs() > own + others)
 }
 
 /// Whether the line's time of a size is the shortest of its class, and has a rival: for a class with caveats, another of
@@ -440,8 +457,8 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
     let mut ratios = vec![];
     for (size, figure) in sizes.iter().zip(references) {
         times.push(Cell { time: figure.map(|figure| figure.time), ..Cell::default() });
-        let ratio = section.fastest_time(size).zip(figure).map(|(ours, figure)| figure.time.0 / ours.0);
-        ratios.push(ratio.map(significant).unwrap_or_default().into());
+        let speed = section.fastest(size).zip(figure).and_then(|(case, figure)| figure.speed_of(case));
+        ratios.push(speed.map(|(speed, interval)| units::ratio_within(speed, interval)).unwrap_or_default().into());
     }
     let line = |(heading, cells): (&str, _)| uncontested(heading, cells);
     [("reference", times), ("× reference", ratios)].map(line).into()

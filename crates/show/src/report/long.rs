@@ -1,7 +1,7 @@
 //! Long table of `bench`: a line for each case, with the columns that fit or were requested.
 
 use super::bench::{
-    Section, bound_mark, device_sections, figure_cell, heading, marks_of, median, sections, size_heading, variant,
+    Section, bound_mark, device_sections, figure_cell, heading, marks_of, sections, size_heading, variant,
 };
 use super::document::Document;
 use super::grid::speedup_text;
@@ -10,7 +10,7 @@ use super::reference::ReferenceTime;
 use super::table::{self, Cell, Table};
 use crate::basis::alike::distinct;
 use crate::basis::error::unknown;
-use crate::basis::units::{Nanos, percent, significant, uncertainty};
+use crate::basis::units::{percent, significant, uncertainty};
 use crate::record::class::Class;
 use crate::record::figure::{self, Content, ERROR_HEADING, LONG, LongColumn, STAYS};
 use crate::record::marks::{Mark, RunConditions};
@@ -87,11 +87,7 @@ fn cells(column: &LongColumn, case: &Case, metrics: &[&str], view: &View, condit
         Content::Structure => limited(case.structure),
         Content::Reference => {
             let figure = view.reference.as_ref().and_then(|figures| ReferenceTime::find_shortest(figures, case));
-            let interval = case.measured().and_then(|measured| measured.summary.interval);
-            figure.zip(median(case)).map(|(figure, time)| {
-                let over = |time: Nanos| figure.time.0 / time.0;
-                speedup_text(over(time), interval.map(|[low, high]| [over(high), over(low)]))
-            })
+            figure.and_then(|figure| figure.speed_of(case)).map(|(speed, interval)| speedup_text(speed, interval))
         }
         Content::OfBound if case.verification().is_none() => case.measured().map(|_| "unverified".into()),
         Content::OfBound => case.verification().and_then(bound_text),
@@ -345,6 +341,7 @@ const MAX_TWO_DECIMALS: f64 = 0.005;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::units::Nanos;
     use crate::case::check::WrongElements;
     use crate::record::Limit;
     use crate::record::fixture::four_cases;

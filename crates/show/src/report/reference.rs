@@ -2,6 +2,7 @@
 
 use super::bench::median;
 use crate::algorithms::catalogue::Catalogue;
+use crate::basis::alike::distinct;
 use crate::basis::printable::printable;
 use crate::basis::units::Nanos;
 use crate::case::CaseOptions;
@@ -17,6 +18,8 @@ pub struct ReferenceTime {
     any_input: bool,
     size: CaseSize,
     pub time: Nanos,
+    /// 95 % interval of the time, if a record has one.
+    interval: Option<[Nanos; 2]>,
     /// Source of the time: a library and its version, or a record and its variant.
     pub source: String,
 }
@@ -34,6 +37,7 @@ struct ReferenceRow {
 impl ReferenceTime {
     /// Returns the times of the measured cases of a record called `name`.
     pub fn of_record(record: &Record, name: &str) -> Vec<Self> {
+        let record = record.across_processes();
         let figure = |case: &Case| {
             Some(Self {
                 algorithm: case.algorithm.clone(),
@@ -41,6 +45,7 @@ impl ReferenceTime {
                 any_input: false,
                 size: case.size.clone(),
                 time: median(case)?,
+                interval: case.measured()?.summary.interval,
                 source: format!("{} of {name}", case.variant),
             })
         };
@@ -91,6 +96,21 @@ impl ReferenceTime {
         times.iter().filter(has_same_problem).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
     }
 
+    /// Returns the speed of `case` relative to this time, with its interval if the case has one; `None` without a time.
+    pub fn speed_of(&self, case: &Case) -> Option<(f64, Option<[f64; 2]>)> {
+        let Self { time: reference, interval: own, .. } = self;
+        let own = own.unwrap_or([*reference; 2]);
+        let interval = case.measured()?.summary.interval.map(|[low, high]| [own[0].0 / high.0, own[1].0 / low.0]);
+        Some((reference.0 / median(case)?.0, interval))
+    }
+
+    /// Names the cases with several times, of which the shortest counts.
+    pub fn repeated(times: &[Self]) -> Vec<String> {
+        let is_same = |a: &Self, b: &Self| a.algorithm == b.algorithm && a.options == b.options && a.size.same(&b.size);
+        let again = times.iter().enumerate().filter(|(at, time)| times[..*at].iter().any(|other| is_same(other, time)));
+        distinct(again.map(|(_, time)| format!("{} {} {}", time.algorithm, time.options.dtype, time.size)))
+    }
+
     /// Parses a row; `cell` returns its text under a heading, empty if there is none.
     fn new<'a>(row: ReferenceRow, catalogue: &Catalogue, cell: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let ReferenceRow { algorithm, dtype, size, time, source } = row;
@@ -117,7 +137,8 @@ impl ReferenceTime {
         let size = size.parse().map_or_else(|_| CaseSize::Foreign(size.clone()), CaseSize::Known);
         let time = parsed_time(&time)?;
         let source = printable(&source).into_owned();
-        Ok(Self { algorithm, options, any_input: cell("input").is_empty(), size, time, source })
+        let any_input = cell("input").is_empty();
+        Ok(Self { algorithm, options, any_input, size, time, interval: None, source })
     }
 }
 
