@@ -164,6 +164,29 @@ fn a_race_despite_an_atomic_or_a_barrier_has_a_remedy_of_its_own() {
     }
 }
 
+/// Two operations have an undefined result, each in other invocations; the first value comes from shared memory.
+#[test]
+fn an_undefined_value_comes_from_the_operation_that_made_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let code = "#version 450\nlayout(local_size_x = 64) in;\nlayout(binding = 0) writeonly buffer Y { uint y[]; };\n\
+                shared uint s[64];\nvoid main() {\n    uint i = gl_LocalInvocationID.x;\n    s[i] = (i + 5) / i;\n\
+                    uint b = 2 << i;\n    barrier();\n    y[i] = s[i ^ 1] + b;\n}\n";
+    std::fs::write(folder.path().join("k.comp"), code).expect("written");
+    let description = "kernel.source = 'k.comp'\nbuffer.Y = { type = 'u32', shape = '64' }\ndispatch.groups = '1'\n";
+    std::fs::write(folder.path().join("k.toml"), description).expect("written");
+    let output = super::expect_exit(gpukern(&["sanitize", "k.toml"]).current_dir(folder.path()), 1);
+    let words = super::stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    for (element, origin) in [
+        (1, "7 has OpUDiv of 5 and 0, whose result is undefined, in invocation 0 of group 0"),
+        (32, "8 shifts 2 by 32 bits, which is undefined (OpShiftLeftLogical)"),
+    ] {
+        let first = format!("10 writes an undefined value to Y[{element}] (invocation {element} of group 0)");
+        let fault = format!("{first} k.comp:{origin} remedy: ");
+        assert!(words.contains(&fault), "lacks {fault:?}:\n{words}");
+    }
+    assert_eq!(words.matches("sub-groups of 4..128").count(), 2, "{words}");
+}
+
 #[test]
 fn each_kernel_has_the_faults_that_its_author_hid_in_it_and_no_others() {
     let text = std::fs::read_to_string(format!("{FOLDER}/expected.toml")).expect("the list of expectations");

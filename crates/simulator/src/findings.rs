@@ -5,7 +5,7 @@ use crate::fault::FaultKind;
 use std::collections::{BTreeMap, HashMap};
 
 /// Invocation of a dispatch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Invocation {
     /// Linear number of the work-group.
     pub(crate) group: u32,
@@ -77,9 +77,12 @@ pub(crate) struct UndefinedStore {
 /// Last store of an undefined value to each place.
 pub(crate) type UndefinedStores = HashMap<(Object, u64), UndefinedStore>;
 
+/// Operands for which an operation first had no defined result in an invocation.
+pub(crate) type Hazards = BTreeMap<(Pc, Invocation), [f64; 2]>;
+
 /// Most findings of a dispatch and kind of list; nobody reads more, and each is compared with all others.
 pub(crate) const MAX_FINDINGS: usize = 1 << 12;
-/// Most places of which stores of undefined values are remembered.
+/// Most places of which stores of undefined values are remembered, and most operands of undefined results.
 pub(crate) const MAX_STORES: usize = 1 << 21;
 
 /// Findings of a dispatch: the first of each kind and place, with its count.

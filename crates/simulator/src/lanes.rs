@@ -6,7 +6,7 @@ pub(crate) const MAX_LANES: usize = 1024;
 const WORDS: usize = MAX_LANES / 64;
 
 /// Set of lanes of a gang.
-#[derive(Clone, Copy, Debug, Eq)]
+#[derive(Clone, Copy, Debug, Default, Eq)]
 pub(crate) struct LaneSet([u64; WORDS]);
 
 impl PartialEq for LaneSet {

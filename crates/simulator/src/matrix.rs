@@ -5,8 +5,7 @@ use crate::code::{Location, Pc, Reg};
 use crate::findings::Findings;
 use crate::gang::Gang;
 use crate::kernel::interface::Scalar;
-use crate::lanes::{Active, LaneSet};
-use crate::memory::Loaded;
+use crate::lanes::Active;
 use crate::registers::{Registers, Undefined};
 use crate::subgroup::{report, subgroups};
 use rand_chacha::ChaCha8Rng;
@@ -136,9 +135,8 @@ pub(crate) struct MatrixUnit<'a> {
 struct MatrixElements {
     scalar: Scalar,
     bits: Vec<u64>,
-    undefined: Vec<bool>,
-    /// Origin of an undefined element, if there is one.
-    origin: Option<Pc>,
+    /// Origins of undefined elements.
+    undefined: Vec<Option<Pc>>,
 }
 
 impl MatrixUnit<'_> {
@@ -158,12 +156,13 @@ impl MatrixUnit<'_> {
     }
 
     /// Executes a [`MatrixInstruction::Load`]; does nothing for others. `read` is called once for each element, with
-    /// the lane that holds it and its byte offset from the first element. Surplus registers become undefined.
+    /// the lane that holds it and its byte offset from the first element, and returns its bits and the origin of an
+    /// undefined one. Surplus registers become undefined.
     pub(crate) fn load(
         &self,
         instruction: &MatrixInstruction,
         registers: &mut Registers,
-        read: &mut dyn FnMut(usize, u64) -> Loaded,
+        read: &mut dyn FnMut(usize, u64) -> (u64, Option<Pc>),
     ) {
         let MatrixInstruction::Load { to, matrix, memory } = instruction else { return };
         let strides = self.strides(matrix, memory, registers);
@@ -171,27 +170,27 @@ impl MatrixUnit<'_> {
             registers.define(register, self.active);
         }
         self.visit(*to, matrix, memory, &strides, &mut |register, lane, offset| {
-            let loaded = offset.map_or(Loaded { bits: 0, undefined: true }, |offset| read(lane, offset));
-            registers.set(register, lane, loaded.bits);
-            if loaded.undefined {
-                registers.mark(register, lane, self.pc);
+            let (bits, origin) = offset.map_or((0, Some(self.pc)), |offset| read(lane, offset));
+            registers.set(register, lane, bits);
+            if let Some(origin) = origin {
+                registers.mark(register, lane, origin);
             }
         });
     }
 
     /// Executes a [`MatrixInstruction::Store`]; does nothing for others. `write` is called once for each element, with
-    /// the lane that holds it, its byte offset from the first element, its bits and whether it is undefined.
+    /// the lane that holds it, its byte offset from the first element, its bits and the origin of an undefined one.
     pub(crate) fn store(
         &self,
         instruction: &MatrixInstruction,
         registers: &Registers,
-        write: &mut dyn FnMut(usize, u64, u64, bool),
+        write: &mut dyn FnMut(usize, u64, u64, Option<Pc>),
     ) {
         let MatrixInstruction::Store { from, matrix, memory } = instruction else { return };
         let strides = self.strides(matrix, memory, registers);
         self.visit(*from, matrix, memory, &strides, &mut |register, lane, offset| {
             if let Some(offset) = offset {
-                write(lane, offset, registers.get(register)[lane], registers.is_undefined(register, lane));
+                write(lane, offset, registers.get(register)[lane], registers.origin(register, lane));
             }
         });
     }
@@ -207,25 +206,23 @@ impl MatrixUnit<'_> {
         let shape = [inner as usize, columns as usize];
         let size = self.gang.subgroup_size;
         let table = self.layout.table(&result, size);
-        let mut marks = vec![LaneSet::EMPTY; result.registers(size) as usize];
-        let mut origin = None;
+        let mut marks = vec![Undefined::default(); result.registers(size) as usize];
         for (begin, members) in subgroups(self.active, self.gang) {
             let factors = [a, b, c].map(|source| self.gather(source, begin, members, registers));
             let products = multiply(&factors, result.scalar, operands, shape);
             let undefined = undefined_results(&factors, shape);
-            origin = factors.iter().find_map(|matrix| matrix.origin).or(origin);
             for ((register, slots), marks) in (to..).zip(table.chunks_exact(size as usize)).zip(&mut marks) {
                 for &lane in members {
                     let element = slots[usize::from(lane) - begin] as usize;
                     registers.set(register, lane.into(), products.get(element).copied().unwrap_or(0));
-                    if undefined.get(element).copied().unwrap_or(true) {
-                        marks.insert(lane.into());
+                    if let Some(origin) = undefined.get(element).copied().unwrap_or(Some(self.pc)) {
+                        marks.insert(lane.into(), origin);
                     }
                 }
             }
         }
-        for (to, lanes) in (to..).zip(marks) {
-            registers.set_undefined(to, self.active, Some(Undefined { lanes, origin: origin.unwrap_or(self.pc) }));
+        for (to, marks) in (to..).zip(marks) {
+            registers.set_undefined(to, self.active, Some(marks));
         }
     }
 
@@ -277,36 +274,33 @@ impl MatrixUnit<'_> {
         let (first, matrix) = source;
         let size = self.gang.subgroup_size;
         let count = matrix.elements() as usize;
-        let (mut bits, mut undefined, mut origin) = (vec![0; count], vec![false; count], None);
+        let (mut bits, mut undefined) = (vec![0; count], vec![None; count]);
         for (register, slots) in (first..).zip(self.layout.table(&matrix, size).chunks_exact(size as usize)) {
-            let (values, marks) = (registers.get(register), registers.undefined(register));
+            let values = registers.get(register);
             for lane in members.iter().map(|&lane| usize::from(lane)) {
                 let element = slots[lane - begin] as usize;
                 if element >= count {
                     continue;
                 }
                 bits[element] = values[lane];
-                if let Some(marks) = marks.filter(|marks| marks.lanes.contains(lane)) {
-                    undefined[element] = true;
-                    origin = Some(marks.origin);
-                }
+                undefined[element] = registers.origin(register, lane);
             }
         }
-        MatrixElements { scalar: matrix.scalar, bits, undefined, origin }
+        MatrixElements { scalar: matrix.scalar, bits, undefined }
     }
 }
 
-/// Returns for each element of `a * b + c` whether it is undefined: an undefined element of A spoils its row, one of B
+/// Returns for each element of `a * b + c` the origin of an undefined one: an undefined element of A spoils its row, one of B
 /// its column.
-fn undefined_results([a, b, c]: &[MatrixElements; 3], [inner, columns]: [usize; 2]) -> Vec<bool> {
+fn undefined_results([a, b, c]: &[MatrixElements; 3], [inner, columns]: [usize; 2]) -> Vec<Option<Pc>> {
     let mut undefined = c.undefined.clone();
     for (row, a) in undefined.chunks_exact_mut(columns).zip(a.undefined.chunks_exact(inner)) {
-        if a.contains(&true) {
-            row.fill(true);
+        if let Some(origin) = a.iter().find(|origin| origin.is_some()) {
+            row.fill(*origin);
         }
     }
-    for index in (0..b.undefined.len()).filter(|index| b.undefined[*index]) {
-        undefined.iter_mut().skip(index % columns).step_by(columns).for_each(|element| *element = true);
+    for (index, origin) in b.undefined.iter().enumerate().filter(|(_, origin)| origin.is_some()) {
+        undefined.iter_mut().skip(index % columns).step_by(columns).for_each(|element| *element = *origin);
     }
     undefined
 }
@@ -365,6 +359,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lanes::LaneSet;
 
     const F16: Scalar = Scalar::Float { bits: 16 };
     const F32: Scalar = Scalar::Float { bits: 32 };
@@ -402,8 +397,8 @@ mod tests {
             unit.load(&load, &mut registers, &mut |_, offset| {
                 let (far, near) = (offset / bytes / 20, offset / bytes % 20);
                 let [row, column] = if usage == 1 { [near, far] } else { [far, near] };
-                let undefined = [u64::from(usage), row, column] == [0, 3, 2];
-                Loaded { bits: encode(matrix.scalar, value(usage, row, column)), undefined }
+                let is_undefined = [u64::from(usage), row, column] == [0, 3, 2];
+                (encode(matrix.scalar, value(usage, row, column)), is_undefined.then_some(3))
             });
             (128 * usage, matrix)
         });
@@ -411,9 +406,10 @@ mod tests {
         let memory = MatrixMemory { at, stride: None, stride_bytes: 0, is_column_major: false };
         let mut results = vec![None; 256];
         let store = MatrixInstruction::Store { from: 384, matrix: c.1, memory };
-        unit.store(&store, &registers, &mut |lane, offset, bits, undefined| {
+        unit.store(&store, &registers, &mut |lane, offset, bits, origin| {
+            assert!(matches!(origin, None | Some(3)), "{origin:?}");
             let index = lane / lanes as usize * 128 + (offset / u64::from(c.1.scalar.bytes())) as usize;
-            assert_eq!(results[index].replace((!undefined).then_some(bits)), None, "written twice");
+            assert_eq!(results[index].replace(origin.is_none().then_some(bits)), None, "written twice");
         });
         results.into_iter().take(128).map(|result| result.expect("written")).collect()
     }

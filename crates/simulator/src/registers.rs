@@ -4,11 +4,33 @@ use crate::code::{Pc, Reg};
 use crate::lanes::{Active, LaneSet};
 
 /// Lanes whose value in a register is undefined.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Undefined {
     pub(crate) lanes: LaneSet,
-    /// Instruction that made the value undefined, for the report; of several, the last.
-    pub(crate) origin: Pc,
+    /// Instruction that made the value of each of these lanes undefined, for the report. Other lanes have no meaning.
+    origins: Vec<Pc>,
+}
+
+impl Undefined {
+    pub(crate) fn new(lanes: LaneSet, origin: Pc) -> Self {
+        Self { lanes, origins: vec![origin; lanes.iter().last().map_or(0, |last| last + 1)] }
+    }
+
+    pub(crate) fn insert(&mut self, lane: usize, origin: Pc) {
+        self.lanes.insert(lane);
+        self.origins.resize(self.origins.len().max(lane + 1), origin);
+        self.origins[lane] = origin;
+    }
+
+    /// Returns the origin of a lane's undefined value.
+    pub(crate) fn origin(&self, lane: usize) -> Option<Pc> {
+        self.lanes.contains(lane).then(|| self.origins[lane])
+    }
+
+    /// Adds the lanes of `other`; those in both keep their origin.
+    fn join(&mut self, other: &Self) {
+        other.lanes.without(&self.lanes).iter().for_each(|lane| self.insert(lane, other.origins[lane]));
+    }
 }
 
 /// Registers of a gang.
@@ -55,27 +77,18 @@ impl Registers {
 
     #[inline]
     pub(crate) fn is_undefined(&self, register: Reg, lane: usize) -> bool {
-        self.undefined(register).is_some_and(|undefined| undefined.lanes.contains(lane))
+        self.origin(register, lane).is_some()
+    }
+
+    /// Returns the origin of a lane's value, if that is undefined.
+    #[inline]
+    pub(crate) fn origin(&self, register: Reg, lane: usize) -> Option<Pc> {
+        self.undefined(register)?.origin(lane)
     }
 
     /// Marks one lane's value as undefined.
     pub(crate) fn mark(&mut self, register: Reg, lane: usize, origin: Pc) {
-        let undefined = &mut self.undefined[register as usize];
-        if let Some(undefined) = undefined {
-            undefined.lanes.insert(lane);
-            undefined.origin = origin;
-        } else {
-            let mut lanes = LaneSet::EMPTY;
-            lanes.insert(lane);
-            *undefined = Some(Box::new(Undefined { lanes, origin }));
-        }
-    }
-
-    /// Replaces the origin of a register's undefined values.
-    pub(crate) fn set_origin(&mut self, register: Reg, origin: Pc) {
-        if let Some(undefined) = &mut self.undefined[register as usize] {
-            undefined.origin = origin;
-        }
+        self.undefined[register as usize].get_or_insert_default().insert(lane, origin);
     }
 
     /// Marks one lane's value as defined.
@@ -100,37 +113,29 @@ impl Registers {
         if slot.is_none() && marks.is_none() {
             return;
         }
-        let kept = match slot {
-            None => None,
-            Some(_) if active.is_all => None,
-            Some(old) => {
-                let lanes = old.lanes.without(&active.set);
-                (!lanes.is_empty()).then_some(Undefined { lanes, origin: old.origin })
+        let mut kept = slot.take().filter(|_| !active.is_all).unwrap_or_default();
+        kept.lanes = kept.lanes.without(&active.set);
+        if let Some(mut marks) = marks {
+            marks.lanes = marks.lanes.and(&active.set);
+            if kept.lanes.is_empty() {
+                *kept = marks;
+            } else {
+                kept.join(&marks);
             }
-        };
-        let marks = marks.and_then(|marks| {
-            let lanes = marks.lanes.and(&active.set);
-            (!lanes.is_empty()).then_some(Undefined { lanes, origin: marks.origin })
-        });
-        *slot = match (kept, marks) {
-            (None, None) => None,
-            (Some(one), None) | (None, Some(one)) => Some(Box::new(one)),
-            (Some(kept), Some(marks)) => {
-                Some(Box::new(Undefined { lanes: kept.lanes.or(&marks.lanes), origin: marks.origin }))
-            }
-        };
+        }
+        *slot = (!kept.lanes.is_empty()).then_some(kept);
     }
 
-    /// Marks a result as undefined in the active lanes in which one of the operands is.
+    /// Marks a result as undefined in the active lanes in which one of the operands is, by the origin of the first.
     #[inline]
     pub(crate) fn spread(&mut self, to: Reg, from: impl IntoIterator<Item = Reg>, active: &Active) {
         let mut marks: Option<Undefined> = None;
         for operand in from {
             let Some(undefined) = self.undefined(operand) else { continue };
-            marks = Some(match marks {
-                None => undefined.clone(),
-                Some(marks) => Undefined { lanes: marks.lanes.or(&undefined.lanes), origin: marks.origin },
-            });
+            match &mut marks {
+                None => marks = Some(undefined.clone()),
+                Some(marks) => marks.join(undefined),
+            }
         }
         if marks.is_some() || self.undefined[to as usize].is_some() {
             self.set_undefined(to, active, marks);
@@ -142,7 +147,8 @@ impl Registers {
         let slice_marks = |undefined: &Option<Box<Undefined>>| {
             let undefined = undefined.as_deref()?;
             let lanes = undefined.lanes.slice(range.clone());
-            (!lanes.is_empty()).then(|| Box::new(Undefined { lanes, origin: undefined.origin }))
+            let origins = undefined.origins.get(range.start..).unwrap_or_default().to_vec();
+            (!lanes.is_empty()).then(|| Box::new(Undefined { lanes, origins }))
         };
         Self {
             lanes: range.len(),

@@ -3,7 +3,8 @@
 use crate::code::{Edge, MemoryPlace, Pc, RegisterOp};
 use crate::fault::{FaultKind, KernelFault, SourcePlace};
 use crate::findings::{
-    AccessKind, Findings, FoundFault, Invocation, MAX_FINDINGS, Object, Subject, UndefinedStore, UndefinedStores,
+    AccessKind, Findings, FoundFault, Hazards, Invocation, MAX_FINDINGS, Object, Subject, UndefinedStore,
+    UndefinedStores,
 };
 use crate::kernel::buffer::BufferSpec;
 use crate::kernel::lines::Lines;
@@ -45,8 +46,7 @@ pub(crate) struct Traces<'a> {
     pub(crate) undefined_stores: &'a UndefinedStores,
     /// For each exchange within sub-groups, a hash of the lanes that took part.
     pub(crate) exchanges: &'a HashMap<Pc, u64>,
-    /// Operands for which an operation's result was undefined first.
-    pub(crate) hazards: &'a HashMap<Pc, [f64; 2]>,
+    pub(crate) hazards: &'a Hazards,
 }
 
 /// Dispatch whose findings are put into words.
@@ -58,7 +58,7 @@ struct Scene<'a> {
     lines: &'a Lines,
     /// Words of the module, for the names of instructions.
     spirv: &'a [u8],
-    hazards: &'a HashMap<Pc, [f64; 2]>,
+    hazards: &'a Hazards,
 }
 
 impl FaultReporter {
@@ -150,7 +150,7 @@ impl Scene<'_> {
             Subject::Index { index, bound } => {
                 (format!("uses index {index} of an array of {bound} ({invocation})"), String::new())
             }
-            Subject::Text(text) => (format!("{text} ({invocation})"), self.origin_text(*kind, *other)),
+            Subject::Text(text) => (format!("{text} ({invocation})"), self.origin_text(*kind, *other, *who)),
             Subject::Advised { text, .. } => (format!("{text} ({invocation})"), String::new()),
         };
         let passed = match subject {
@@ -182,7 +182,7 @@ impl Scene<'_> {
         let kind = self.kernel.code.instructions[origin as usize].fault_of_result();
         let element = self.element(Object::Buffer(buffer), offset);
         let what = format!("writes an undefined value to {element} ({})", self.invocation(who));
-        self.make(kind, pc, Some(origin), [what, self.origin_text(kind, Some(origin))], None)
+        self.make(kind, pc, Some(origin), [what, self.origin_text(kind, Some(origin), who)], None)
     }
 
     /// Makes a fault that was found once, with what happens at its two places.
@@ -237,8 +237,8 @@ impl Scene<'_> {
         instructions.iter().any(|instruction| matches!(instruction, RegisterOp::ControlBarrier { .. }))
     }
 
-    /// Says where an undefined value comes from.
-    fn origin_text(&self, kind: FaultKind, origin: Option<Pc>) -> String {
+    /// Says where an undefined value that `who` uses comes from.
+    fn origin_text(&self, kind: FaultKind, origin: Option<Pc>, who: Invocation) -> String {
         let Some(origin) = origin else { return String::new() };
         let text = match (&self.kernel.code.instructions[origin as usize], kind) {
             (_, FaultKind::DivergentBarrier) => "others wait here",
@@ -248,9 +248,9 @@ impl Scene<'_> {
             (RegisterOp::Load { .. } | RegisterOp::Fetch { .. } | RegisterOp::Atomic { .. }, _) => {
                 "reads memory that nothing wrote"
             }
-            (RegisterOp::Compute { .. }, _) => return self.hazard_text(origin),
+            (RegisterOp::Compute { .. }, _) => return self.hazard_text(origin, who),
             (RegisterOp::Subgroup { .. }, _) => "reads from a lane that is inactive or missing",
-            (RegisterOp::Matrix(_), _) => "uses an element that the matrix lacks",
+            (RegisterOp::Matrix(_), _) => "reads memory that nothing wrote, or an element that the matrix lacks",
             (RegisterOp::Undefine { .. }, _) => "has no value",
             (RegisterOp::Copy { .. } | RegisterOp::LoadIndexed { .. }, _) => "reads a variable that nothing wrote",
             _ => "makes it",
@@ -258,12 +258,15 @@ impl Scene<'_> {
         text.into()
     }
 
-    /// Says for which operands an operation has no defined result.
-    fn hazard_text(&self, pc: Pc) -> String {
+    /// Says for which operands an operation has no defined result: those of `who`, or else of an invocation that it names,
+    /// because the value may have come through memory.
+    fn hazard_text(&self, pc: Pc, who: Invocation) -> String {
         let word = self.kernel.sites.get(pc as usize).copied().unwrap_or(0);
         let op = self.op(word);
         let name = op.map_or_else(|| "an operation".into(), |op| format!("Op{op:?}"));
-        match (op, self.hazards.get(&pc)) {
+        let first = || self.hazards.range((pc, Invocation::default())..).next().filter(|((other, _), _)| *other == pc);
+        let found = self.hazards.get_key_value(&(pc, who)).or_else(first);
+        let text = match (op, found.map(|(_, operands)| operands)) {
             (Some(Op::ConvertFToS | Op::ConvertFToU), Some([a, _])) => {
                 format!("converts {a} to an integer type that does not hold it ({name})")
             }
@@ -272,6 +275,10 @@ impl Scene<'_> {
             }
             (_, Some([a, b])) => format!("has {name} of {a} and {b}, whose result is undefined"),
             (_, None) => format!("has {name}, whose result is undefined here"),
+        };
+        match found {
+            Some(((_, other), _)) if *other != who => format!("{text}, in {}", self.invocation(*other)),
+            _ => text,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::fault::FaultKind;
 use crate::findings::{Findings, Subject};
 use crate::gang::Gang;
 use crate::kernel::interface::Scalar;
-use crate::lanes::{Active, LaneSet};
+use crate::lanes::Active;
 use crate::registers::{Registers, Undefined};
 
 /// Iterates over the sub-groups that have active lanes: first lane, and active lanes in ascending order.
@@ -36,14 +36,14 @@ pub(crate) fn execute(
     let lanes = gang.lanes as usize;
     let components = if matches!(op, SubgroupOp::Ballot | SubgroupOp::Partition) { 4 } else { 1 };
     let results = vec![0; lanes * components];
-    let undefined = LaneSet::EMPTY;
+    let undefined = Undefined::default();
     let operands = Operands { op, scalar, value, argument, second };
-    let mut execution = Execution { operands, registers, active, gang, pc, findings, results, undefined, origin: None };
+    let mut execution = Execution { operands, registers, active, gang, pc, findings, results, undefined };
     for (begin, members) in subgroups(active, gang) {
         execution.subgroup(begin, members);
     }
-    let Execution { results, undefined, origin, .. } = execution;
-    let marks = (!undefined.is_empty()).then(|| Undefined { lanes: undefined, origin: origin.unwrap_or(pc) });
+    let Execution { results, undefined, .. } = execution;
+    let marks = (!undefined.lanes.is_empty()).then_some(undefined);
     for (to, results) in (to..).zip(results.chunks_exact(lanes.max(1))) {
         if active.is_all {
             let mut values = registers.take(to);
@@ -77,9 +77,7 @@ struct Execution<'a> {
     /// Results of all lanes of the gang, component by component.
     results: Vec<u64>,
     /// Lanes whose result is undefined.
-    undefined: LaneSet,
-    /// Origin of an undefined operand.
-    origin: Option<Pc>,
+    undefined: Undefined,
 }
 
 impl Execution<'_> {
@@ -98,7 +96,7 @@ impl Execution<'_> {
             let text = || format!("works on clusters of {cluster} lanes in sub-groups of {size}");
             report(self.findings, self.gang, self.pc, members[0], text);
             for &lane in members {
-                self.undefined.insert(lane.into());
+                self.undefined.insert(lane.into(), self.pc);
             }
             return;
         }
@@ -173,7 +171,7 @@ impl Execution<'_> {
             let mut origin = self.undefined_origin(argument, &[lane]);
             match source {
                 Some(source) => origin = origin.or_else(|| self.undefined_origin(value, &[source as u16])),
-                None => self.undefined.insert(lane.into()),
+                None => origin = origin.or(Some(self.pc)),
             }
             self.give(lane, source.map_or(0, |source| values[source]).into(), origin);
         }
@@ -203,9 +201,7 @@ impl Execution<'_> {
                 SubgroupOp::BallotBitCount(Reduction::ExclusiveScan) => Some((ballot & below).count_ones().into()),
                 _ => Some(ballot.count_ones().into()),
             };
-            if result.is_none() {
-                self.undefined.insert(lane.into());
-            }
+            let origin = origin.or(result.is_none().then_some(self.pc));
             self.give(lane, result.unwrap_or(0), origin);
         }
     }
@@ -227,7 +223,6 @@ impl Execution<'_> {
         let operator = crate::alu::combine(combine, self.operands.scalar);
         let identity = crate::alu::identity(combine, self.operands.scalar);
         let values = self.registers.get(self.operands.value);
-        let marks = self.registers.undefined(self.operands.value);
         // Not combined with the first value, because adding 0.0 changes -0.0.
         let mut total = None;
         let mut origin = None;
@@ -236,7 +231,7 @@ impl Execution<'_> {
             let before = (total.unwrap_or(identity), origin);
             let sum = total.map_or(value, |total| operator(total, value));
             total = Some(sum);
-            origin = origin.or(marks.filter(|marks| marks.lanes.contains(lane.into())).map(|marks| marks.origin));
+            origin = origin.or_else(|| self.undefined_origin(self.operands.value, &[lane]));
             match reduction {
                 Reduction::ExclusiveScan => self.give(lane, before.0.into(), before.1),
                 _ => self.give(lane, sum.into(), origin),
@@ -258,8 +253,7 @@ impl Execution<'_> {
             let part: Vec<u16> = members.iter().copied().filter(is_member).collect();
             let agrees = |&other: &u16| self.ballot(self.operands.argument, other).0 == ballot;
             if origin.is_some() || !part.contains(&lane) || !part.iter().all(agrees) {
-                self.undefined.insert(lane.into());
-                self.origin = self.origin.or(origin);
+                self.undefined.insert(lane.into(), origin.unwrap_or(self.pc));
             } else if part[0] == lane {
                 self.reduce(&part, reduction, combine);
             }
@@ -276,16 +270,15 @@ impl Execution<'_> {
                 results[usize::from(lane)] = u64::from((result >> (32 * component)) as u32);
             }
         }
-        if origin.is_some() {
-            self.undefined.insert(lane.into());
-            self.origin = self.origin.or(origin);
+        if let Some(origin) = origin {
+            self.undefined.insert(lane.into(), origin);
         }
     }
 
     /// Returns the origin of an undefined value that one of `lanes` holds in a register.
     fn undefined_origin(&self, register: Reg, lanes: &[u16]) -> Option<Pc> {
         let marks = self.registers.undefined(register)?;
-        lanes.iter().any(|&lane| marks.lanes.contains(lane.into())).then_some(marks.origin)
+        lanes.iter().find_map(|&lane| marks.origin(lane.into()))
     }
 
     /// Returns a lane's ballot in four registers, and the origin of one that is undefined.
@@ -355,6 +348,7 @@ fn is_equal(scalar: Scalar, left: u64, right: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lanes::LaneSet;
     use SubgroupOp::*;
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -189,7 +189,7 @@ impl SimulatedDevice<'_> {
     }
 
     /// Returns the instruction that made the undefined value in memory, if one stored it.
-    fn origin(&self, target: Option<AccessTarget>) -> Option<Pc> {
+    pub(super) fn origin(&self, target: Option<AccessTarget>) -> Option<Pc> {
         let AccessTarget { object, begin, offset, .. } = target?;
         self.undefined_stores.get(&(object, begin.wrapping_add(offset))).map(|store| store.origin)
     }
@@ -282,8 +282,7 @@ impl SimulatedDevice<'_> {
                 continue;
             }
             let target = self.target(run, at, lane);
-            let undefined = run.registers.undefined(*from).filter(|undefined| undefined.lanes.contains(lane));
-            let origin = undefined.map(|undefined| undefined.origin);
+            let origin = run.registers.origin(*from, lane);
             let bits = run.registers.get(*from)[lane];
             self.store_at(target, bytes, bits, origin, run.gang.invocation(lane), pc);
         }
@@ -333,11 +332,11 @@ impl SimulatedDevice<'_> {
             let compared = run.registers.get(*comparator)[lane];
             let update = |old| alu::update(*op, *scalar, old, operand, compared);
             let loaded = self.memory.atomic(who, object, offset, bytes, *semantics, pc, update);
-            let source = |register| run.registers.undefined(register).filter(|marks| marks.lanes.contains(lane));
+            let source = |register| run.registers.origin(register, lane);
             let operand = source(*value).or_else(|| source(*comparator).filter(|_| *op == AtomicOp::CompareExchange));
             // The value before, if it was undefined, and where it came from.
             let before = loaded.undefined.then(|| self.origin(target).unwrap_or(pc));
-            let origin = match (op, operand.map(|marks| marks.origin)) {
+            let origin = match (op, operand) {
                 (AtomicOp::Load, _) => None,
                 (AtomicOp::Store | AtomicOp::Exchange, origin) => {
                     self.memory.set_undefined(who, object, offset, bytes, origin.is_some());

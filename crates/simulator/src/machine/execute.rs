@@ -3,10 +3,11 @@
 use super::{CHECK_INTERVAL, SimulatedDevice, gang_run::GangRun};
 use crate::code::{BAD_OFFSET, Edge, LaneFunction, Pc, Reg, RegisterOp};
 use crate::fault::FaultKind;
-use crate::findings::{Invocation, Subject};
+use crate::findings::{Invocation, MAX_STORES, Subject};
 use crate::gang::Gang;
 use crate::lanes::{Active, LaneSet};
 use crate::matrix::MatrixUnit;
+use crate::memory::Loaded;
 use crate::registers::Undefined;
 use crate::subgroup;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -156,7 +157,7 @@ impl<'a> SimulatedDevice<'a> {
             RegisterOp::Compute { .. } => self.compute(run, pc, instruction, active),
             RegisterOp::Copy { to, from } => {
                 copy(run, *to, *from, active);
-                self.note_read(run, *to, pc);
+                self.note_read(run, *to, pc, active);
             }
             RegisterOp::Select { to, condition, yes, no } => select(run, *to, *condition, [*yes, *no], active),
             RegisterOp::Undefine { first, count } => self.undefine(run, pc, *first..first + count, active),
@@ -215,8 +216,7 @@ impl<'a> SimulatedDevice<'a> {
     fn undefine(&mut self, run: &mut GangRun, pc: Pc, registers: Range<Reg>, active: &Active) {
         self.spend(registers.len() as u64);
         for register in registers {
-            let marks = Undefined { lanes: active.set, origin: pc };
-            run.registers.set_undefined(register, active, Some(marks));
+            run.registers.set_undefined(register, active, Some(Undefined::new(active.set, pc)));
         }
     }
 
@@ -252,12 +252,15 @@ impl<'a> SimulatedDevice<'a> {
     }
 
     /// Lets an undefined value of a variable come from the instruction that first reads it.
-    fn note_read(&self, run: &mut GangRun, register: Reg, pc: Pc) {
-        let origin = run.registers.undefined(register).map(|undefined| undefined.origin);
-        if let Some(origin) = origin
-            && let RegisterOp::Undefine { .. } = self.kernel.code.instructions[origin as usize]
-        {
-            run.registers.set_origin(register, pc);
+    fn note_read(&self, run: &mut GangRun, register: Reg, pc: Pc, active: &Active) {
+        if run.registers.undefined(register).is_none() {
+            return;
+        }
+        let made_by = |origin: Pc| &self.kernel.code.instructions[origin as usize];
+        for lane in active.lanes() {
+            if let Some(RegisterOp::Undefine { .. }) = run.registers.origin(register, lane).map(made_by) {
+                run.registers.mark(register, lane, pc);
+            }
         }
     }
 
@@ -286,7 +289,10 @@ impl<'a> SimulatedDevice<'a> {
         if let Some((is_hazard, scalar)) = hazard {
             for lane in active.lanes().filter(|lane| is_hazard(a[*lane], b[*lane])) {
                 hazards.push(lane);
-                self.hazards.entry(pc).or_insert([a[lane], b[lane]].map(|bits| crate::alu::to_f64(*scalar, bits)));
+                if self.hazards.len() < MAX_STORES {
+                    let operands = || [a[lane], b[lane]].map(|bits| crate::alu::to_f64(*scalar, bits));
+                    self.hazards.entry((pc, run.gang.invocation(lane))).or_insert_with(operands);
+                }
             }
         }
         registers.put(*to, values);
@@ -330,16 +336,13 @@ impl<'a> SimulatedDevice<'a> {
             };
             let value = run.registers.get(from)[lane];
             run.registers.set(to, lane, value);
-            match run.registers.undefined(from) {
-                Some(undefined) if undefined.lanes.contains(lane) => {
-                    let origin = undefined.origin;
-                    run.registers.mark(to, lane, origin);
-                }
-                _ => run.registers.define_lane(to, lane),
+            match run.registers.origin(from, lane) {
+                Some(origin) => run.registers.mark(to, lane, origin),
+                None => run.registers.define_lane(to, lane),
             }
         }
         if let RegisterOp::LoadIndexed { to, .. } = instruction {
-            self.note_read(run, *to, pc);
+            self.note_read(run, *to, pc, active);
         }
     }
 
@@ -393,27 +396,32 @@ impl<'a> SimulatedDevice<'a> {
                 let bytes = matrix.scalar.bytes();
                 unit.load(instruction, &mut run.registers, &mut |lane, offset| {
                     let at = places[lane].map(|place| place.at(offset));
-                    self.load_at(at, bytes, gang.invocation(lane), pc)
+                    let Loaded { bits, undefined } = self.load_at(at, bytes, gang.invocation(lane), pc);
+                    (bits, undefined.then(|| self.origin(at).unwrap_or(pc)))
                 });
             }
             MatrixInstruction::Store { memory, matrix, .. } => {
                 let places = self.places(run, &memory.at, active);
                 let bytes = matrix.scalar.bytes();
-                unit.store(instruction, &run.registers, &mut |lane, offset, bits, undefined| {
+                unit.store(instruction, &run.registers, &mut |lane, offset, bits, origin| {
                     let at = places[lane].map(|place| place.at(offset));
-                    self.store_at(at, bytes, bits, undefined.then_some(pc), gang.invocation(lane), pc);
+                    self.store_at(at, bytes, bits, origin, gang.invocation(lane), pc);
                 });
             }
             MatrixInstruction::MulAdd { .. } => unit.multiply_add(instruction, &mut run.registers),
         }
     }
 
-    /// Reports the first active lane whose value in a register is undefined, when that decides something.
+    /// Reports the active lanes whose value in a register is undefined, when that decides something: the first of each
+    /// origin.
     pub(super) fn report_undefined(&mut self, run: &GangRun, register: Reg, pc: Pc, active: &Active, verb: &str) {
         let Some(undefined) = run.registers.undefined(register) else { return };
-        let lanes = undefined.lanes.and(&active.set);
-        if let Some(lane) = lanes.iter().next() {
-            self.report_use(undefined.origin, pc, run.gang.invocation(lane), verb);
+        let mut origins = vec![];
+        for lane in active.lanes() {
+            if let Some(origin) = undefined.origin(lane).filter(|origin| !origins.contains(origin)) {
+                origins.push(origin);
+                self.report_use(origin, pc, run.gang.invocation(lane), verb);
+            }
         }
     }
 
@@ -463,12 +471,14 @@ fn select(run: &mut GangRun, to: Reg, condition: Reg, [yes, no]: [Reg; 2], activ
         .lanes()
         .for_each(|lane| values[lane] = if conditions[lane] != 0 { yes_values[lane] } else { no_values[lane] });
     let mut marks: Option<Undefined> = None;
-    for register in [yes, no, condition] {
-        let Some(undefined) = registers.undefined(register) else { continue };
-        let is_chosen =
-            |lane: &usize| register == condition || (register == yes) == (conditions[*lane] != 0) || yes == no;
-        let marks = marks.get_or_insert(Undefined { lanes: LaneSet::EMPTY, origin: undefined.origin });
-        undefined.lanes.and(&active.set).iter().filter(is_chosen).for_each(|lane| marks.lanes.insert(lane));
+    if [yes, no, condition].iter().any(|register| registers.undefined(*register).is_some()) {
+        for lane in active.lanes() {
+            let chosen = if conditions[lane] != 0 { yes } else { no };
+            let origin = registers.origin(chosen, lane).or_else(|| registers.origin(condition, lane));
+            if let Some(origin) = origin {
+                marks.get_or_insert_default().insert(lane, origin);
+            }
+        }
     }
     registers.put(to, values);
     registers.set_undefined(to, active, marks);

@@ -6,7 +6,7 @@ mod gang_run;
 
 use crate::code::{Pc, Reg, RegisterOp};
 use crate::fault::FaultKind;
-use crate::findings::{Invocation, Object, Subject, UndefinedStores};
+use crate::findings::{Hazards, Invocation, Object, Subject, UndefinedStores};
 use crate::gang::Gang;
 use crate::lanes::LaneSet;
 use crate::lower::Kernel;
@@ -92,8 +92,7 @@ pub(crate) struct SimulatedDevice<'a> {
     until_check: u64,
     /// Whether the deadline has passed.
     is_late: bool,
-    /// Operands for which an operation's result was undefined first.
-    pub(crate) hazards: HashMap<Pc, [f64; 2]>,
+    pub(crate) hazards: Hazards,
     /// For each exchange within sub-groups, a sum of hashes of the lanes that took part.
     pub(crate) exchanges: HashMap<Pc, u64>,
     /// Instructions times active lanes.
@@ -125,7 +124,7 @@ impl<'a> SimulatedDevice<'a> {
             slice: SLICE,
             until_check: CHECK_INTERVAL,
             is_late: false,
-            hazards: HashMap::new(),
+            hazards: Hazards::new(),
             exchanges: HashMap::new(),
             operations: 0,
             assumed_progress: false,
