@@ -240,21 +240,25 @@ fn a_reference_that_leaves_elements_out_judges_nothing() {
     assert!(said.contains("unverified: there is no reference; Y[41] was never written"), "{said}");
 }
 
-/// Kernels that write what differs between sub-group sizes: the size itself, and a sum in another order.
+/// Kernels that write what differs between sub-group sizes, the size itself and a sum in another order, or in loose
+/// arithmetic.
 #[test]
-fn answers_without_a_reference_are_compared_between_sub_group_sizes() {
+fn answers_without_a_reference_are_compared_between_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
-    for (element, value, exit, difference) in [
-        ("uint", "gl_SubgroupSize", 1, "Y[0] is 4 with sub-groups of 4, but 8 with sub-groups of 8"),
+    let differing = "differing-answers";
+    for (element, value, kind, difference, sizes) in [
+        ("uint", "gl_SubgroupSize", differing, " is 4 with sub-groups of 4, but 8 with sub-groups of 8", vec![8, 16]),
         // 2⁻²⁰ of 1 is within the tolerance.
-        ("float", "1.0 + float(gl_SubgroupSize) * 1e-7", 0, ""),
+        ("float", "1.0 + float(gl_SubgroupSize) * 1e-7", "", "", vec![]),
         (
             "float",
             "1.0 + float(gl_SubgroupSize) * 0.25",
-            1,
-            "Y[0] is 2 with sub-groups of 4, but 3 with sub-groups of 8",
+            differing,
+            " is 2 with sub-groups of 4, but 3 with sub-groups of 8",
+            vec![8, 16],
         ),
+        ("float", "sin(float(1000 * gl_GlobalInvocationID.x))", "precision", " in loose (schedule 0)", vec![4, 8, 16]),
     ] {
         let source = format!(
             "#version 460\n#extension GL_KHR_shader_subgroup_basic : require\nlayout(local_size_x = 32) in;\n\
@@ -269,17 +273,17 @@ fn answers_without_a_reference_are_compared_between_sub_group_sizes() {
         );
         std::fs::write(path.join("k.toml"), description).expect("written");
         let json = path.join("found.json");
-        let mut command = gpukern(&["sanitize", "--subgroup", "4..16"]);
+        let mut command = gpukern(&["sanitize", "--arithmetic", "loose", "--subgroup", "4..16"]);
         let output = run(command.arg(path.join("k.toml")).arg("--json").arg(&json));
-        assert_eq!(output.status.code(), Some(exit), "{value}");
+        assert_eq!(output.status.code(), Some(i32::from(!kind.is_empty())), "{value}");
         let found: Value = serde_json::from_str(&std::fs::read_to_string(&json).expect("read")).expect("JSON");
         let faults = found["cases"][0]["faults"].as_array().expect("faults");
-        if exit == 0 {
+        if kind.is_empty() {
             assert!(faults.is_empty(), "{value}: {faults:?}");
             continue;
         }
         let [fault] = &faults[..] else { panic!("{faults:?}") };
-        assert_eq!((&fault["kind"], &fault["what"]), (&"differing-answers".into(), &difference.into()));
-        assert_eq!(fault["subgroup_sizes"], serde_json::json!([8, 16]));
+        assert_eq!((&fault["kind"], &fault["subgroup_sizes"]), (&kind.into(), &serde_json::json!(sizes)));
+        assert!(fault["what"].as_str().is_some_and(|what| what.ends_with(difference)), "{fault}");
     }
 }

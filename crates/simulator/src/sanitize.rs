@@ -403,11 +403,12 @@ impl PosedCase<'_> {
             let sized = &programs[run.program];
             judged.push(match simulated {
                 Ok(simulated) => {
-                    let first = first_answer.get_or_insert_with(|| FirstAnswer {
-                        subgroup_size: sized.0,
-                        oracle: problem.oracle_of(&simulated.outputs, &self.inputs),
-                    });
-                    let differs = first.difference(run, sized.0, &simulated.outputs);
+                    if run.arithmetic == Arithmetic::Exact && first_answer.is_none() {
+                        let oracle = problem.oracle_of(&simulated.outputs, &self.inputs);
+                        *first_answer = Some(FirstAnswer { subgroup_size: sized.0, oracle });
+                    }
+                    let first = first_answer.as_ref();
+                    let differs = first.and_then(|first| first.difference(run, sized.0, &simulated.outputs));
                     JudgedRun { differs, ..self.judge(run, sized, oracle, simulated, report) }
                 }
                 Err(reason) => JudgedRun { run, answer: 0, matrix_element: None, wrong: Err(reason), differs: None },
@@ -460,13 +461,15 @@ impl PosedCase<'_> {
 }
 
 impl FirstAnswer {
-    /// Says where the outputs of a run differ from this answer by more than their tolerance, if they do. Loose arithmetic
-    /// may.
+    /// Says where the outputs of a run differ from this answer by more than their tolerance, if they do.
     fn difference(&self, run: PlannedRun, subgroup_size: u32, outputs: &[HostArray]) -> Option<String> {
-        let oracle = self.oracle.as_ref().filter(|_| run.arithmetic == Arithmetic::Exact)?;
-        let check = oracle.check(outputs).ok().filter(|check| !check.passes())?;
+        let check = self.oracle.as_ref()?.check(outputs).ok().filter(|check| !check.passes())?;
         let Some(wrong) = check.wrong.first.first() else { return Some(check.worst) };
         let WrongElement { element, got, expected } = wrong;
+        if run.arithmetic == Arithmetic::Loose {
+            let seed = run.seed;
+            return Some(format!("{element} is {expected} in exact arithmetic, but {got} in loose (schedule {seed})"));
+        }
         let how = if subgroup_size == self.subgroup_size {
             format!("in another order (schedule {})", run.seed)
         } else {
@@ -616,19 +619,21 @@ fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], jud
         }
     }
     for (index, sized) in programs.iter().enumerate() {
-        let wrong_in = |arithmetic| {
-            let runs = judged.iter().filter(move |judged| judged.run.program == index);
-            let runs = runs.filter(move |judged| judged.run.arithmetic == arithmetic);
-            runs.filter_map(|judged| Some((judged.run.seed, judged.wrong.as_ref().ok()?.as_ref()?))).collect::<Vec<_>>()
+        let runs = |arithmetic| {
+            judged.iter().filter(move |judged| (judged.run.program, judged.run.arithmetic) == (index, arithmetic))
         };
-        let mut differences = judged.iter().filter(|judged| judged.run.program == index);
-        if let Some(difference) = differences.find_map(|judged| judged.differs.clone()) {
-            add(FaultKind::DifferingAnswers, sized, difference);
+        let differs_in = |arithmetic| runs(arithmetic).find_map(|judged| judged.differs.clone());
+        match (differs_in(Arithmetic::Exact), differs_in(Arithmetic::Loose)) {
+            (Some(difference), _) => add(FaultKind::DifferingAnswers, sized, difference),
+            (None, Some(difference)) => add(FaultKind::Precision, sized, difference),
+            (None, None) => {}
         }
-        let exact = wrong_in(Arithmetic::Exact);
-        let (kind, (seed, reason)) = match (exact.first(), wrong_in(Arithmetic::Loose).first()) {
-            (None, Some(wrong)) => (FaultKind::Precision, *wrong),
-            (Some(wrong), _) if layout_decides(judged, index) => (FaultKind::MatrixLayout, *wrong),
+        let wrong_in = |arithmetic| {
+            runs(arithmetic).find_map(|judged| Some((judged.run.seed, judged.wrong.as_ref().ok()?.as_ref()?)))
+        };
+        let (kind, (seed, reason)) = match (wrong_in(Arithmetic::Exact), wrong_in(Arithmetic::Loose)) {
+            (None, Some(wrong)) => (FaultKind::Precision, wrong),
+            (Some(wrong), _) if layout_decides(judged, index) => (FaultKind::MatrixLayout, wrong),
             _ => continue,
         };
         add(kind, sized, format!("{reason} (schedule {seed})"));
