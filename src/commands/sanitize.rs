@@ -175,7 +175,7 @@ fn is_kernel(word: &String) -> bool {
     let path = Path::new(word);
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let has_ending = ending == "toml" || crate::user::ENDINGS.contains(&ending);
-    has_ending || CATALOGUE.known(word).is_none() && path.exists()
+    has_ending || word.contains(std::path::is_separator) || CATALOGUE.known(word).is_none() && path.exists()
 }
 
 /// Returns the cases of descriptions, kernels and captured folders. Each description is a problem of its own; kernels

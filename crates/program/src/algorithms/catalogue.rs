@@ -74,9 +74,8 @@ impl Catalogue {
             );
         }
         let names = self.names(|_| true);
-        let own =
-            if error::meant(name, &names).is_none() { "; `gpukern run k.comp` takes kernels of your own" } else { "" };
-        error::unknown("algorithm", name, "", &names) + own
+        let own = "; for a kernel of your own, `gpukern run k.comp` or `gpukern sanitize k.comp`";
+        error::unknown("algorithm", name, "", &names) + error::meant(name, &names).map_or(own, |_| "")
     }
 
     /// Returns the algorithm with this name; records and tables of other versions may name unknown ones.
