@@ -1,6 +1,7 @@
 //! `gpukern sanitize`.
 
 use super::{CommandOutput, Files, JSON, JUNIT, Target, failures, run as user_run, verify};
+use crate::basis::error::unknown;
 use crate::basis::messages::Verbosity;
 use crate::commands::cli::SanitizeArgs;
 use crate::compare::known::KnownFailure;
@@ -60,8 +61,9 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     let files = files.read("a saved failure", args.what.iter().map(|word| Path::new(word).join(failures::FAILURE)));
     files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
     let known = args.known.as_deref().map(verify::read_known).transpose()?.unwrap_or_default();
-    for fault in known.iter().filter_map(|known| known.fault.as_deref()).filter(|fault| *fault != WRONG_ANSWER) {
-        fault.parse::<FaultKind>().map_err(Error::Usage)?;
+    let ids = [&FaultKind::ALL.map(FaultKind::name)[..], &[WRONG_ANSWER]].concat();
+    if let Some(fault) = known.iter().filter_map(|known| known.fault.as_deref()).find(|fault| !ids.contains(fault)) {
+        return Err(Error::Usage(unknown("fault", fault, "", &ids)));
     }
     let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
@@ -246,8 +248,8 @@ fn simulate_all(groups: &[CaseGroup], options: &SanitizeOptions, host: &Host) ->
 /// Says of each saved failure whose kernels have no fault here that the driver is at fault. Each folder has kernels.
 fn blame_of_drivers(folders: &[String], kernels: &[UserKernels], reports: &[CaseReport]) -> String {
     let is_right = |report: &CaseReport| {
-        let found = report.is_wrong() || report.has_failed() || report.faults.len() + report.accepted.len() > 0;
-        !found && report.unverified.is_none() && !report.judged_sizes().is_empty()
+        let found = report.wrong_sizes().len() + report.faults.len() + report.accepted.len() > 0;
+        !found && !report.has_failed() && report.unverified.is_none() && !report.judged_sizes().is_empty()
     };
     let mut notes = String::new();
     for (folder, own) in folders.iter().zip(kernels) {
@@ -286,7 +288,7 @@ fn accept(
     notes: &mut String,
 ) -> Exit {
     let mut used = vec![false; known.len()];
-    let mut counts = [0; 2];
+    let mut counts = [0; 3];
     let mut is_wrong = false;
     for report in &mut *reports {
         let mut find = |fault: &str| {
@@ -301,13 +303,15 @@ fn accept(
             counts[1] += usize::from(is_allowed && !is_known);
             (if is_known || is_allowed { &mut accepted } else { &mut rest }).push(fault);
         }
-        let has_known_answer = !report.wrong_sizes().is_empty() && find(WRONG_ANSWER);
+        report.accepts_wrong_answer = !report.wrong_sizes().is_empty() && find(WRONG_ANSWER);
+        counts[2] += usize::from(report.accepts_wrong_answer);
         (report.faults, report.accepted) = (rest, accepted);
-        is_wrong |= !report.faults.is_empty() || report.is_wrong() && !has_known_answer;
+        is_wrong |= !report.faults.is_empty() || report.is_wrong();
     }
-    for (count, how) in counts.into_iter().zip(["known", "allowed"]) {
+    let kinds = [("fault", "known"), ("fault", "allowed"), ("wrong answer", "known")];
+    for (count, (what, how)) in counts.into_iter().zip(kinds) {
         if count > 0 {
-            let _ = writeln!(notes, "note      {} {how}", counted(count, "fault"));
+            let _ = writeln!(notes, "note      {} {how}", counted(count, what));
         }
     }
     let ran = |known: &KnownFailure| reports.iter().any(|report| known.is_of_id(&report.id));

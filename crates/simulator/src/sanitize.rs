@@ -54,6 +54,8 @@ pub struct CaseReport {
     pub faults: Vec<KernelFault>,
     /// Faults that the caller accepts.
     pub accepted: Vec<KernelFault>,
+    /// Whether the caller accepts a wrong answer.
+    pub accepts_wrong_answer: bool,
     /// Simulated runs.
     pub runs: u32,
     pub lane_operations: u64,
@@ -115,9 +117,10 @@ impl CaseReport {
         self.sizes_where(|result| matches!(result, SizeResult::Wrong { .. }))
     }
 
-    /// Whether an answer is wrong, and no accepted fault says just that.
+    /// Whether an answer is wrong, and neither is that accepted nor a fault that says just that.
     pub fn is_wrong(&self) -> bool {
-        !self.wrong_sizes().is_empty() && !self.accepted.iter().any(|fault| fault.kind.is_of_answer())
+        let is_accepted = self.accepts_wrong_answer || self.accepted.iter().any(|fault| fault.kind.is_of_answer());
+        !self.wrong_sizes().is_empty() && !is_accepted
     }
 
     /// Whether anything could not be simulated.
@@ -257,7 +260,7 @@ struct JudgedRun {
     differs: Option<String>,
 }
 
-/// Answer of the first run, with which others are compared if nobody knows the right one.
+/// Answer of the first exact run, with which others are compared if nobody knows the right one.
 struct FirstAnswer {
     subgroup_size: u32,
     oracle: Option<Box<dyn Oracle>>,
