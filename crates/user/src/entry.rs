@@ -4,12 +4,13 @@ use crate::basis::error;
 use crate::kernel::instructions::{self, HEADER, Instruction, instructions};
 use crate::kernel::lines::LINE_INSTRUCTIONS;
 use rspirv::grammar::{INSTRUCTION_TABLE, OperandKind};
-use rspirv::spirv::{Decoration, ExecutionMode, ExecutionModel, Op};
+use rspirv::spirv::{Decoration, ExecutionMode, ExecutionModel, Op, StorageClass};
 use std::collections::{BTreeMap, BTreeSet};
 
 const COMPUTE: u32 = ExecutionModel::GLCompute as u32;
 const SET: u32 = Decoration::DescriptorSet as u32;
 const BINDING: u32 = Decoration::Binding as u32;
+const PUSH_CONSTANT: u32 = StorageClass::PushConstant as u32;
 /// First version in which an entry point lists all global variables that it uses.
 const LISTS_ALL_VARIABLES: u32 = 0x1_0400;
 
@@ -116,7 +117,7 @@ fn operands_of<'a>(head: &'a [Instruction<'a>], op: Op) -> impl Iterator<Item = 
     head.iter().filter(move |instruction| instruction.op() == Some(op)).map(|instruction| instruction.operands())
 }
 
-/// Returns the names of the variables among `ids`, of their blocks and of the blocks' first members.
+/// Returns the names of the variables among `ids`, of their blocks and of the blocks' first members; of push constants, of all.
 fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
     let mut pointees = BTreeMap::new();
     for words in operands_of(head, Op::TypePointer) {
@@ -124,13 +125,14 @@ fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
             pointees.insert(pointer, pointee);
         }
     }
-    let mut called = BTreeSet::new();
+    let [mut called, mut pushed] = [BTreeSet::new(), BTreeSet::new()];
     for words in operands_of(head, Op::Variable) {
-        if let [pointer, variable, ..] = words
+        if let [pointer, variable, class, ..] = words
             && ids.contains(variable)
         {
             called.insert(variable);
             called.extend(pointees.get(pointer));
+            pushed.extend(pointees.get(pointer).filter(|_| *class == PUSH_CONSTANT));
         }
     }
     let names = operands_of(head, Op::Name).filter_map(|words| match words {
@@ -138,7 +140,7 @@ fn names_of(head: &[Instruction<'_>], ids: &BTreeSet<u32>) -> Vec<String> {
         _ => None,
     });
     let member_names = operands_of(head, Op::MemberName).filter_map(|words| match words {
-        [block, 0, name @ ..] if called.contains(block) => Some(name),
+        [block, at, name @ ..] if called.contains(block) && (*at == 0 || pushed.contains(block)) => Some(name),
         _ => None,
     });
     names.chain(member_names).map(|name| string(name).0).filter(|name| !name.is_empty()).collect()

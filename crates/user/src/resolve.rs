@@ -662,6 +662,8 @@ fn check_repeated_constants(description: &Description, pass: &LoadedPass) -> Res
 
 /// Kind of the names in `[spec]`.
 const CONSTANT: &str = "specialization constant";
+/// Kind of the names in `[push]`.
+const PUSH_CONSTANT: &str = "push constant";
 
 /// Specialization constant, push constant, block or member that a description sets and that no kernel has.
 struct UnknownName {
@@ -694,10 +696,15 @@ impl UnknownName {
             return Fault::new(field, error::unknown(kind, name, "", &known));
         }
         let sources = distinct(passes.iter().map(|pass| pass.file()));
-        let has = if sources.len() == 1 { "has" } else { "have" };
+        let unused = passes.iter().find(|pass| *kind == PUSH_CONSTANT && pass.has_unused(name));
+        let reason = match (unused, &sources[..]) {
+            (Some(pass), _) => format!("{} declares {kind}s but uses none", pass.file()),
+            (None, [source]) => format!("{source} has no {kind}s"),
+            (None, _) => format!("{} have no {kind}s", sources.join(", ")),
+        };
         // The description may fit a different file of [kernel], whose fields have no prefix.
         let remedy = if passes[0].prefix.is_empty() { ", or describe the kernel in a file of its own" } else { "" };
-        Fault::new(field, format!("{} {has} no {kind}s; leave '{}' out{remedy}", sources.join(", "), brief(name)))
+        Fault::new(field, format!("{reason}; leave '{}' out{remedy}", brief(name)))
     }
 }
 
@@ -720,7 +727,7 @@ fn find_unknown(
     for name in push {
         if name != OTHERS && !arguments().any(|member| member.is_called(name)) {
             let known = arguments().map(|member| member.name.to_string());
-            unknown.push(UnknownName::new("push constant", "push", name, known));
+            unknown.push(UnknownName::new(PUSH_CONSTANT, "push", name, known));
         }
     }
     let slots = || passes.iter().flat_map(|pass| pass.interface.slots.iter());
