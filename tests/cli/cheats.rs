@@ -81,7 +81,7 @@ fn the_first_runs_over_one_scratch_are_judged_each() {
 fn repeated_runs_start_with_the_same_bits_and_say_so() {
     let (cases, notes) = run(&["@/honest.comp", "-s", "N=1000", "--repeat", "5"], 0);
     assert_eq!(cases[0]["outcome"]["repeated"], serde_json::json!({ "runs": 5, "differing": 0 }));
-    line(&notes, "note      1 case had the same bits in 5 more runs");
+    line(&notes, "note      1 case gave the same answer in 5 more runs");
     let verify = ["verify", "row-sum", "-s", "8", "-t", "f32", "--input", "uniform", "--repeat", "3"];
-    expect_error(&mut gpukern(&verify), 0, &[" cases had the same bits in 3 more runs"]);
+    expect_error(&mut gpukern(&verify), 0, &[" cases gave the same answer in 3 more runs"]);
 }

@@ -11,6 +11,7 @@ use crate::basis::printable::Shown;
 use crate::basis::units;
 use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
 use crate::kernel::buffer::FILLER;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs::File;
@@ -256,6 +257,19 @@ impl Oracle for UserOracle {
             return Some(doubts.join("; "));
         }
         (!self.unknown.is_empty()).then(|| format!("there is no reference for {}", self.unknown.join(", ")))
+    }
+
+    fn in_order<'a>(&self, outputs: &'a [HostArray]) -> Cow<'a, [HostArray]> {
+        let mut ordered = Cow::Borrowed(outputs);
+        for (output, buffer) in self.all.iter().enumerate() {
+            for view in buffer.views().filter(|view| view.tolerance == Tolerance::Set) {
+                let found = view.gather(outputs[output].as_bytes());
+                let found = view.members.without_padding(&found);
+                let rows: Vec<_> = sorted_rows(view, &found).into_iter().map(|(_, row)| row).collect();
+                view.scatter(&rows.concat(), ordered.to_mut()[output].as_bytes_mut());
+            }
+        }
+        ordered
     }
 
     fn element(&self, output: usize, index: usize) -> Option<String> {
@@ -668,10 +682,8 @@ impl ReferenceData {
 
     /// Compares the rows as multisets: sorts the rows of both sides and merges them.
     fn compare_rows(&self, found: &[u8]) -> CheckResult {
-        let rows = self.buffer.shape.first().copied().unwrap_or(1).max(1) as usize;
-        let row_bytes = (found.len() / rows).max(1);
-        let mut found_rows = sorted_rows(found, row_bytes, rows).into_iter().peekable();
-        let mut answer_rows = sorted_rows(&self.bytes, row_bytes, rows).into_iter().peekable();
+        let mut found_rows = sorted_rows(&self.buffer, found).into_iter().peekable();
+        let mut answer_rows = sorted_rows(&self.buffer, &self.bytes).into_iter().peekable();
         // Rows on one side only, with their numbers.
         let mut extra = vec![];
         let mut missing = vec![];
@@ -693,7 +705,7 @@ impl ReferenceData {
         }
         let mut wrong = WrongElements::default();
         for ((number, extra), (_, missing)) in extra.iter().zip(&missing) {
-            let index = number * row_bytes / self.buffer.element.bytes() as usize;
+            let index = number * extra.len() / self.buffer.element.bytes() as usize;
             wrong.add(|| {
                 let expected = format!("no such row, but {}", self.shown_row(missing));
                 WrongElement::new(element_name(&self.buffer, index), self.shown_row(extra), expected)
@@ -762,8 +774,10 @@ impl ReferenceData {
     }
 }
 
-/// Returns the first rows of `contents` in ascending order, each with its number.
-fn sorted_rows(contents: &[u8], row_bytes: usize, rows: usize) -> Vec<(usize, &[u8])> {
+/// Returns the rows of a buffer's `contents` in ascending order, each with its number.
+fn sorted_rows<'a>(buffer: &ResolvedBuffer, contents: &'a [u8]) -> Vec<(usize, &'a [u8])> {
+    let rows = buffer.shape.first().copied().unwrap_or(1).max(1) as usize;
+    let row_bytes = (contents.len() / rows).max(1);
     let mut sorted: Vec<(usize, &[u8])> = contents.chunks(row_bytes).take(rows).enumerate().collect();
     sorted.sort_by_key(|(_, row)| *row);
     sorted
@@ -1039,6 +1053,11 @@ mod tests {
     #[test]
     fn sets_picks_and_moments_are_compared() {
         assert!(check(Tolerance::Set, [0.0, 100.0, 1.0, -2.0], RIGHT).passes(), "two rows");
+        let mut unknown = UserOracle { all: vec![data(DType::F32, Tolerance::Set)], ..UserOracle::default() };
+        let [a, b] = [RIGHT, [0.0, 100.0, 1.0, -2.0]].map(|rows| [HostArray::F32(rows.to_vec())]);
+        assert_eq!(unknown.in_order(&a), unknown.in_order(&b));
+        unknown.all[0].tolerance = Tolerance::Exact;
+        assert_ne!(unknown.in_order(&a), unknown.in_order(&b));
         let off = check(Tolerance::Set, [100.0, 0.0, 1.0, -2.0], RIGHT);
         let worst = "D[0][0] is [100, 0], the reference has no such row, but [0, 100]";
         assert_eq!((off.passes(), &*off.worst), (false, worst));

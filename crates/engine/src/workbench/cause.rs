@@ -149,21 +149,16 @@ fn describe_unwritten(loaded: &LoadedProblem, unwritten: &[(usize, usize)]) -> O
     })
 }
 
-/// Names the first element that differs between the outputs of two runs, among those for which `counts` returns true.
-fn find_difference(
-    loaded: &LoadedProblem,
-    a: &[HostArray],
-    b: &[HostArray],
-    counts: &dyn Fn((usize, usize)) -> bool,
-) -> Option<String> {
+/// Names the first element that differs between the outputs of two runs, in more than the order of a set's rows.
+fn find_difference(loaded: &LoadedProblem, a: &[HostArray], b: &[HostArray]) -> Option<String> {
+    let ordered = [a, b].map(|outputs| loaded.oracle.in_order(outputs));
     for (output, (number, (a, b))) in numbers_of_outputs(loaded).zip(a.iter().zip(b)).enumerate() {
-        if a.as_bytes() == b.as_bytes() {
+        if ordered[0][output].as_bytes() == ordered[1][output].as_bytes() {
             continue;
         }
         let size = loaded.specs[number].dtype.bytes() as usize;
         for (index, (a, b)) in a.as_bytes().chunks_exact(size).zip(b.as_bytes().chunks_exact(size)).enumerate() {
             if a != b
-                && counts((output, index))
                 && let Some(name) = loaded.oracle.element(output, index)
             {
                 return Some(name);
@@ -243,13 +238,13 @@ impl Workbench {
         };
         for changed in [PoisonedPart::Zones, PoisonedPart::Data] {
             let Some(second) = self.run_with_changed_poison(loaded, program, changed)? else { return Ok(None) };
-            let Some(element) = find_difference(loaded, &first, &second, &|_| true) else { continue };
+            let Some(element) = find_difference(loaded, &first, &second) else { continue };
             // A race may give the same answer twice, and another one to the changed memory.
             for (part, outputs) in [(PoisonedPart::Nothing, &first), (changed, &second)] {
                 for _ in 0..REPEATS {
                     let Some(again) = self.run_with_changed_poison(loaded, program, part)? else { return Ok(None) };
                     // Fingerprints compare bits, so that NaN equals NaN.
-                    if fingerprint(&again) != fingerprint(outputs) {
+                    if fingerprint(loaded, &again) != fingerprint(loaded, outputs) {
                         let reason = "differs from run to run: a race, shared memory that nothing wrote, or atomics in any \
                                       order; `gpukern sanitize` tells which";
                         return Ok(Some(format!("{element} {reason}")));
@@ -257,11 +252,18 @@ impl Workbench {
                 }
             }
             let unwritten: HashSet<_> = find_unwritten(loaded, &first, Poison::NaN).into_iter().collect();
-            let second_unwritten: HashSet<_> = find_unwritten(loaded, &second, Poison::Number).into_iter().collect();
             // A sum that includes poison may equal the poison, but not in every element.
-            let is_written = |element| !(unwritten.contains(&element) && second_unwritten.contains(&element));
+            let mut written = first.clone();
+            for (output, index) in find_unwritten(loaded, &second, Poison::Number) {
+                if unwritten.contains(&(output, index)) {
+                    let from = second[output].as_bytes();
+                    let size = from.len() / second[output].len();
+                    let bytes = index * size..(index + 1) * size;
+                    written[output].as_bytes_mut()[bytes.clone()].copy_from_slice(&from[bytes]);
+                }
+            }
             let is_data = matches!(changed, PoisonedPart::Data);
-            if is_data && find_difference(loaded, &first, &second, &is_written).is_none() {
+            if is_data && find_difference(loaded, &written, &second).is_none() {
                 return Ok(Some(format!(
                     "{element} was never written: does the grid, or an `if`, leave it out, or is its value undefined?"
                 )));
@@ -269,7 +271,7 @@ impl Workbench {
             for part in changed.parts(loaded.specs.len()) {
                 let outputs = self.run_with_changed_poison(loaded, program, part)?;
                 if let Some(outputs) = outputs
-                    && let Some(element) = find_difference(loaded, &first, &outputs, &|_| true)
+                    && let Some(element) = find_difference(loaded, &first, &outputs)
                 {
                     return Ok(Some(part.message(loaded, &element)));
                 }

@@ -17,6 +17,7 @@ use crate::sampling;
 use crate::user::oracle::FROM_FILLER;
 use crate::vulkan::{Recorder, Region, VulkanError};
 use rand::Rng;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::time::Instant;
@@ -51,9 +52,9 @@ pub struct SecondRun {
 }
 
 /// Returns a hash that identifies an answer.
-pub(super) fn fingerprint(outputs: &[HostArray]) -> u64 {
+pub(super) fn fingerprint(loaded: &LoadedProblem, outputs: &[HostArray]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for output in outputs {
+    for output in loaded.oracle.in_order(outputs).iter() {
         hasher.write(output.as_bytes());
     }
     hasher.finish()
@@ -61,8 +62,9 @@ pub(super) fn fingerprint(outputs: &[HostArray]) -> u64 {
 
 /// Returns what records keep of an answer that nothing judges: a fingerprint, and its sketch.
 fn unjudged_answer(loaded: &LoadedProblem, outputs: &[HostArray]) -> (String, Vec<f64>) {
+    let outputs = loaded.oracle.in_order(outputs);
     let bytes: Vec<_> = outputs.iter().map(HostArray::as_bytes).collect();
-    (cache::fingerprint(&bytes), sketch(loaded, outputs))
+    (cache::fingerprint(&bytes), sketch(loaded, &outputs))
 }
 
 /// Numbers that rounding hardly changes, of each floating-point output: the root mean square, and sums with random signs,
@@ -95,7 +97,7 @@ fn sketch(loaded: &LoadedProblem, outputs: &[HostArray]) -> Vec<f64> {
 /// Most elements of an output that its sketch reads.
 const MAX_SKETCHED: usize = 1 << 20;
 
-/// Describes the first element in which the outputs of two runs differ.
+/// Describes the first element in which the outputs of two runs differ, once the rows of sets are sorted.
 fn find_change(loaded: &LoadedProblem, first: &[HostArray], second: &[HostArray]) -> Option<String> {
     let specs = loaded.specs.iter().filter(|spec| spec.role.is_output());
     for (spec, (before, after)) in specs.zip(first.iter().zip(second)) {
@@ -245,7 +247,7 @@ impl Workbench {
         let CheckedRun { time, download, outputs, bad_write, .. } =
             self.run_over_poison(loaded, program, Poison::NaN)?;
         phases.download = download;
-        let answer = fingerprint(&outputs);
+        let answer = fingerprint(loaded, &outputs);
         let mut second_run = None;
         let mut check = save_and_check(loaded, program, &outputs);
         let mut unverified = loaded.oracle.doubt(&outputs);
@@ -265,7 +267,7 @@ impl Workbench {
                 self.run_over_poison(loaded, program, Poison::Number)?;
             // As in samples, without a time limit.
             sampler.lift_time_limit();
-            let is_same = fingerprint(&outputs) == answer;
+            let is_same = fingerprint(loaded, &outputs) == answer;
             unjudged = unjudged.filter(|_| is_same);
             // Nobody else says that an unchecked answer depends on the filler.
             if let Some(reason) = &mut unverified
@@ -348,7 +350,7 @@ impl Workbench {
         if let Some(bad_write) = self.find_out_of_bounds_write(loaded, sampler, Poison::Number)?.or(changed) {
             return Ok(LaterAnswer::Wrong(Verification::without_answer(bad_write)));
         }
-        if fingerprint(&outputs) == answer {
+        if fingerprint(loaded, &outputs) == answer {
             return Ok(LaterAnswer::Same);
         }
         Ok(match correctness(save_and_check(loaded, program, &outputs), loaded.oracle.doubt(&outputs)) {
@@ -439,7 +441,7 @@ impl Workbench {
             return Ok(());
         }
         let outputs = self.download_outputs(loaded)?;
-        if fingerprint(&outputs) == answer {
+        if fingerprint(loaded, &outputs) == answer {
             return Ok(());
         }
         judge(loaded, program, &outputs)
@@ -472,7 +474,7 @@ impl Workbench {
             }
             sampler.sample()?;
             let outputs = self.download_outputs(loaded)?;
-            if fingerprint(&outputs) == answer {
+            if fingerprint(loaded, &outputs) == answer {
                 continue;
             }
             judge(loaded, program, &outputs).map_err(|wrong| {
@@ -501,6 +503,7 @@ impl Workbench {
             None
         };
         let mut repeated = Repeated::default();
+        // The first answer, in order.
         let mut first: Option<Vec<HostArray>> = None;
         // Whether the answer with a fingerprint is right, so that each different answer is checked once.
         let mut checked_answers: HashMap<u64, bool> = HashMap::new();
@@ -515,7 +518,7 @@ impl Workbench {
             }
             let outputs = self.download_outputs(loaded)?;
             repeated.runs += 1;
-            let is_right = *checked_answers.entry(fingerprint(&outputs)).or_insert_with(|| {
+            let is_right = *checked_answers.entry(fingerprint(loaded, &outputs)).or_insert_with(|| {
                 let Err(wrong) = judge(loaded, program, &outputs) else { return true };
                 first_wrong.get_or_insert((repeated.runs, wrong));
                 false
@@ -523,15 +526,17 @@ impl Workbench {
             if !is_right {
                 wrong_runs += 1;
             }
+            let ordered = loaded.oracle.in_order(&outputs);
             let Some(first) = &first else {
-                first = Some(outputs);
+                first = Some(ordered.into_owned());
                 continue;
             };
-            if let Some(element) = find_change(loaded, first, &outputs) {
+            if let Some(element) = find_change(loaded, first, &ordered) {
+                let order = if matches!(ordered, Cow::Owned(_)) { " (rows of sets sorted)" } else { "" };
                 repeated.differing += 1;
                 if repeated.first.is_none() {
                     repeated.first = Some(repeated.runs);
-                    repeated.element = element;
+                    repeated.element = element + order;
                 }
             }
         }

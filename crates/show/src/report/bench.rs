@@ -299,7 +299,7 @@ fn repeated(record: &Record) -> String {
         let _ = writeln!(lines, "{kind:9} {}: {repeated}; {comment}", case.id);
     }
     if steady > 0 {
-        let _ = writeln!(lines, "note      {} had the same bits in {runs} more runs", counted(steady, "case"));
+        let _ = writeln!(lines, "note      {} gave the same answer in {runs} more runs", counted(steady, "case"));
     }
     lines
 }
