@@ -5,6 +5,7 @@
 use super::super::sides::{added, has_no_reference};
 use super::super::{MeasurementCall, Setup};
 use super::Match;
+use crate::case::check::ANSWER_DIFFERS;
 use crate::record::Correctness;
 use crate::user::algorithm::Save;
 use crate::user::resolved::{Fill, Reference, ResolvedPoint};
@@ -93,7 +94,7 @@ pub(super) fn say_compared(case: &mut Case, has_reference: bool) {
         // A write outside the buffers is wrong whatever A does.
         if verification.worst.contains("the reference has") {
             let worst = verification.worst.replace("the reference has", "A has");
-            verification.worst = format!("its answer differs from A's: {worst}");
+            verification.worst = format!("{ANSWER_DIFFERS} A's: {worst}");
         }
     } else if !has_reference {
         say_unverified(case, "there is no reference: its answer is A's, within the tolerance");

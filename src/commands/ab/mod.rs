@@ -11,6 +11,7 @@ use super::{
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
 use crate::basis::random::{generator, orders_seed};
+use crate::case::check;
 use crate::case::method::Round;
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
 use crate::compare::paired::{AB_SCHEMA, MIN_ROUNDS, Schedule, SideResult, Trial, Trials, Turns};
@@ -552,7 +553,7 @@ impl<'a> Contest<'a> {
         let [case_a, mut case_b] = cases;
         // Otherwise a kernel that does half the work would be the faster one.
         if has_other_answer(&case_a, &case_b) {
-            let reason = format!("its answer differs from A's {UNLIKE}");
+            let reason = format!("{} A's {UNLIKE}", check::ANSWER_DIFFERS);
             case_b.outcome = Outcome::Rejected(Verification::without_answer(reason));
         }
         // A kernel may turn out to be wrong only after its timed runs; then there is no verdict.
@@ -627,6 +628,16 @@ impl<'a> Contest<'a> {
         };
         if let Some(answer) = &answer {
             answers::say_compared(&mut b.case, answer.has_reference);
+            let [size_a, size_b] = [&a, &b].map(|side| side.device.subgroup.size);
+            let is_unlike = b.case.outcome.reason().is_some_and(|reason| reason.starts_with(check::ANSWER_DIFFERS));
+            let mut sources = setup.kernels.iter().flat_map(|own| &own.problem.sources);
+            if let Some(described) = sources.next().filter(|_| is_unlike && size_a != size_b) {
+                host.messages.line(&format!(
+                    "note      sub-groups have {size_a} invocations on A, {size_b} on B: `gpukern sanitize {}` tells \
+                     whether the kernel depends on that",
+                    shown_word(&described.shown())
+                ));
+            }
         }
         let is_measured = a.case.measured().is_some() && b.case.measured().is_some();
         let finding = schedule.last(&rounds).filter(|_| is_measured);

@@ -20,6 +20,9 @@ pub struct CheckResult {
     pub wrong: WrongElements,
 }
 
+/// Start of the text about an answer that differs from another, which may be the wrong one.
+pub const ANSWER_DIFFERS: &str = "its answer differs from";
+
 /// Wrong elements of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WrongElements {

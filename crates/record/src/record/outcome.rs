@@ -4,7 +4,7 @@ use super::Warning;
 use crate::basis::error::{Error, Exit};
 use crate::basis::units::{Metric, Nanos, Work, percent, significant};
 use crate::case::accepted::AcceptedMutation;
-use crate::case::check::{CheckMethod, CheckResult, WrongElements};
+use crate::case::check::{ANSWER_DIFFERS, CheckMethod, CheckResult, WrongElements};
 use crate::stats::Summary;
 use serde::{Deserialize, Serialize};
 
@@ -93,11 +93,12 @@ impl Outcome {
             Self::Rejected(verification) => Some(match verification.wrong.count {
                 0 | 1 => verification.worst.clone(),
                 count => {
+                    let are = if verification.worst.starts_with(ANSWER_DIFFERS) { "differ" } else { "are wrong" };
                     let first = verification.wrong.first.first().map(|wrong| &wrong.element);
                     // The text begins with the worst element.
                     let first = first.filter(|first| !verification.worst.starts_with(first.as_str()));
                     let first = first.map_or_else(String::new, |first| format!(", the first is {first}"));
-                    format!("{} ({count} elements are wrong{first})", verification.worst)
+                    format!("{} ({count} elements {are}{first})", verification.worst)
                 }
             }),
             Self::Skipped { reason, .. } => Some(reason.clone()),
