@@ -51,7 +51,9 @@ impl Reproducer<'_> {
     pub(super) fn write(&self) -> Result<(), String> {
         let mut commented = self.describe()?;
         let mut reason = String::new();
-        for reference in [self.reference(), Err("the saved kernel does not fit it".into())] {
+        let unverified = self.point.is_some_and(|point| point.unverified);
+        let reference = self.reference().map(|reference| ReferenceTable { unverified, ..reference });
+        for reference in [reference, Err("the saved kernel does not fit it".into())] {
             match reference {
                 Ok(reference) => {
                     commented.head.clone_from(&self.head);

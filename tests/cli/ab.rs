@@ -425,12 +425,16 @@ fn two_drivers_with_different_answers_get_no_verdict() {
     line(&output, "no verdict: B was rejected");
     let said = words(&output);
     assert!(said.contains("its answer differs from A's: Y[0] is 4, A has 8"), "{output}");
-    // The answer of A is kept with it, so that the case fails again wherever B answers.
+    assert!(said.contains("(64 elements differ, the first is Y[0])"), "{output}");
+    // The answer of A is kept with it, so that the case fails again wherever B answers; it proves nothing right.
     let kept = kept.join("B_k_u32_N_64");
     for (width, exit) in [("128", 1), ("256", 0)] {
         let mut again = gpukern(&["run", "--max-time", "100ms"]);
-        expect_exit(again.arg(&kept).env("LP_NATIVE_VECTOR_WIDTH", width), exit);
+        let output = expect_exit(again.arg(&kept).env("LP_NATIVE_VECTOR_WIDTH", width), exit);
+        assert_eq!(stdout(&output).contains("unverified: nothing verified the reference"), exit == 0, "{output:?}");
     }
+    let simulated = stdout(&expect_exit(gpukern(&["sanitize"]).arg(&kept), 1));
+    line(&simulated, "differing answers      Y[0] is 4 with sub-groups of 4, but 8");
 }
 
 #[test]

@@ -541,6 +541,7 @@ impl PointProblem {
     fn expect(&self, answers: Vec<ReferenceData>, inputs: &[HostArray]) -> Result<UserOracle, Error> {
         let mut expected = UserOracle::new(answers).map_err(Error::Usage)?;
         expected.all = self.outputs().cloned().collect();
+        expected.unverified = self.point().unverified;
         for output in &expected.all {
             let Tolerance::Picks(keys) = output.tolerance else { continue };
             for ((index, buffer), input) in self.filled().zip(inputs) {

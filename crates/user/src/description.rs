@@ -274,6 +274,8 @@ pub struct ReferenceTable {
     pub file: Option<OutputFiles>,
     /// Shell command that computes the answer.
     pub command: Option<String>,
+    /// Whether nothing verified the answer: another one is rejected, the same one unverified.
+    pub unverified: bool,
     /// Kernel that computes the answer.
     pub kernel: OneOrMany<String>,
     /// Compilation and dispatch of that kernel. Its fields that name a source are refused, as `kernel` names it.

@@ -9,7 +9,7 @@ use crate::basis::destination::Destination;
 use crate::basis::dtype::{DType, HostArray};
 use crate::basis::printable::Shown;
 use crate::basis::units;
-use crate::case::check::{CheckMethod, CheckResult, WrongElement, WrongElements};
+use crate::case::check::{ANSWER_DIFFERS, CheckMethod, CheckResult, WrongElement, WrongElements};
 use crate::kernel::buffer::FILLER;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -34,6 +34,8 @@ pub(super) struct UserOracle {
     pub(super) all: Vec<ResolvedBuffer>,
     /// Outputs that are compared.
     pub(super) outputs: Vec<ReferenceData>,
+    /// Whether nothing verified the reference.
+    pub(super) unverified: bool,
     /// Names of outputs without a reference.
     pub(super) unknown: Vec<String>,
     /// Inputs that outputs hold indices of.
@@ -242,7 +244,11 @@ impl Oracle for UserOracle {
             .into_iter()
             .max_by(|a, b| b.passes().cmp(&a.passes()).then(relative_residual(a).total_cmp(&relative_residual(b))));
         let worst = worst.unwrap_or_else(|| elementwise(0.0, 0.0, String::new(), WrongElements::default()));
-        Ok(CheckResult { wrong, ..worst })
+        let mut check = CheckResult { wrong, ..worst };
+        if self.unverified && !check.passes() {
+            check.worst = format!("{ANSWER_DIFFERS} the reference's, which nothing verified: {}", check.worst);
+        }
+        Ok(check)
     }
 
     fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
@@ -255,6 +261,9 @@ impl Oracle for UserOracle {
                 }
             }
             return Some(doubts.join("; "));
+        }
+        if self.unverified {
+            return Some("nothing verified the reference".into());
         }
         (!self.unknown.is_empty()).then(|| format!("there is no reference for {}", self.unknown.join(", ")))
     }

@@ -451,7 +451,8 @@ impl Resolver<'_> {
             }
         };
         let work = evaluate_work(description, &buffers, axes)?;
-        let mut point = ResolvedPoint { values, buffers, reference, inputs, work, pass_lists };
+        let unverified = description.reference.as_ref().is_some_and(|reference| reference.unverified);
+        let mut point = ResolvedPoint { values, buffers, reference, unverified, inputs, work, pass_lists };
         if let Reference::Builtin(builtin) = &point.reference {
             // Mistakes in the roles are told where the reference computes.
             let known =

@@ -102,7 +102,7 @@ impl ResolvedProblem {
             files.extend(compiled.iter().map(|path| (SOURCE, path.clone())));
         }
         let mut commands = BTreeSet::new();
-        for ResolvedPoint { values: _, buffers, reference, inputs, work: _, pass_lists } in points {
+        for ResolvedPoint { values: _, buffers, reference, unverified: _, inputs, work: _, pass_lists } in points {
             let scratch = pass_lists.iter().flatten().flat_map(|PassList { dispatches: _, scratch }| scratch);
             let views = buffers.iter().chain(scratch).flat_map(ResolvedBuffer::with_members);
             let fills = views.filter_map(|buffer| buffer.fill.as_ref()?.path());
@@ -237,6 +237,8 @@ pub struct ResolvedPoint {
     pub buffers: Vec<ResolvedBuffer>,
     /// Source of the correct answer.
     pub reference: Reference,
+    /// Whether nothing verified the reference.
+    pub unverified: bool,
     /// Command that makes the inputs, if there is one.
     pub inputs: Option<ShellCommand>,
     /// Nominal work: as stated, or else the bytes of each input and output once.

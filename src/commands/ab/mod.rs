@@ -383,8 +383,14 @@ impl<'a> Contest<'a> {
                     [own_kernel.clone(), own_kernel]
                 }
             };
-            let own = (&current.group, &setup.kernels[..]);
-            let problems = [own, answer.as_ref().map_or(own, |answer| (&answer.group, &answer.kernels))];
+            let is_compared = current.unjudged.is_some() || answer.as_ref().is_some_and(|own| !own.has_reference);
+            let mut references =
+                [&setup.kernels, answer.as_ref().map_or(&setup.kernels, |own| &own.kernels)].map(Clone::clone);
+            for point in references.iter_mut().flatten().flat_map(|own| &mut own.problem.points) {
+                point.unverified |= is_compared;
+            }
+            let groups = [&current.group, answer.as_ref().map_or(&current.group, |own| &own.group)];
+            let problems = groups.into_iter().zip(references.iter().map(Vec::as_slice));
             let sides = trial.sides().into_iter().zip(&kernels);
             for (((side, kernel), variables), problem) in sides.zip(&variables).zip(problems) {
                 if failures::is_failure(&side.1.case.outcome) {
