@@ -70,6 +70,10 @@ const BAR_STEPS: u64 = 1000;
 const LATE: Nanos = Nanos(5e9);
 /// Multiple of the expected time of the running cases from which they are late.
 const LATE_RATIO: f64 = 3.0;
+/// Multiple of the expected time of all from which a run is overdue, once it should end [`SOON`].
+const OVERDUE: f64 = 2.0;
+/// Share of the time so far that is soon.
+const SOON: f64 = 0.2;
 /// Share of the bar from which it seems to stand still, so that whatever takes longer than [`LATE`] is late.
 const NEARLY_FULL: f64 = 0.99;
 /// Name shown while device limits are measured, which is not a case.
@@ -217,8 +221,15 @@ impl Forecast {
             let current = if current.is_empty() { "waiting".into() } else { current };
             return format!("{text}: {numbers}{current} for {} so far", time_so_far(waited));
         }
-        if let Some(remaining) = self.remaining(elapsed, waited) {
-            let _ = write!(text, ", about {} left", about(remaining));
+        match self.remaining(elapsed, waited) {
+            // What seems to end, and does not, ends nobody knows when.
+            Some(remaining) if elapsed.0 > OVERDUE * self.total.0 && remaining.0 < SOON * elapsed.0 => {
+                text.push_str(", longer than expected");
+            }
+            Some(remaining) => {
+                let _ = write!(text, ", about {} left", about(remaining));
+            }
+            None => {}
         }
         let state = format!("{numbers}{current}");
         let _ = write!(text, ": {}", state.trim_end_matches(", "));
@@ -563,14 +574,14 @@ mod tests {
         let mut forecast = forecast(&["a", "b"], 5.0);
         let text = |forecast: &Forecast, waited| forecast.text(Nanos(240e9), Nanos(waited));
         forecast.begin("a");
-        assert!(text(&forecast, 15e9).starts_with("4 min 0 s, about "), "{}", text(&forecast, 15e9));
+        assert!(text(&forecast, 15e9).starts_with("4 min 0 s, longer than expected: "), "{}", text(&forecast, 15e9));
         assert_eq!(text(&forecast, 240e9), "4 min 0 s: case 1 of 2, a for 4 min 0 s so far");
         // Variants that take turns are waited for together.
         forecast.begin("b");
-        assert!(text(&forecast, 30e9).starts_with("4 min 0 s, about "), "{}", text(&forecast, 30e9));
+        assert!(text(&forecast, 30e9).starts_with("4 min 0 s, longer than expected: "), "{}", text(&forecast, 30e9));
         // A bar that is full but for the last step says at once what it waits for.
         forecast.shown_fraction = 0.995;
-        assert!(text(&forecast, 4e9).starts_with("4 min 0 s, about "), "{}", text(&forecast, 4e9));
+        assert!(text(&forecast, 4e9).starts_with("4 min 0 s, longer than expected: "), "{}", text(&forecast, 4e9));
         assert_eq!(text(&forecast, 6e9), "4 min 0 s: cases 1–2 of 2 alternate, b for 6 s so far");
         forecast.end("a");
         forecast.end("b");

@@ -149,7 +149,9 @@ impl Reproducer<'_> {
                     None => {
                         let input = self.group.spec.input;
                         let missing = || format!("no fill has its {} {input} input", buffer.element);
-                        input.fill(buffer.element).ok_or_else(missing)?
+                        // Integers beside other types are pivots or the like, and no random numbers.
+                        let is_data = buffer.element.is_float() || buffer.element == self.group.spec.options.dtype;
+                        input.fill(buffer.element).filter(|_| is_data).ok_or_else(missing)?
                     }
                     Some(inputs) => {
                         inputs.next().ok_or("its inputs are missing")?;

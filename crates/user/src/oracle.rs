@@ -189,7 +189,13 @@ fn fit_tolerance(buffer: &mut ResolvedBuffer, answer: &[u8]) {
     if buffer.checked {
         return;
     }
-    let lowered = |magnitude: f64| if magnitude > 0.0 { atol.min(rtol * magnitude) } else { atol };
+    // Devices may flush smaller numbers to 0. Those of f16 are large enough to be an answer.
+    let smallest = match buffer.element {
+        DType::F64 => f64::MIN_POSITIVE,
+        DType::F32 | DType::Bf16 => f32::MIN_POSITIVE.into(),
+        _ => 0.0,
+    };
+    let lowered = |magnitude: f64| if magnitude > 0.0 { atol.min((rtol * magnitude).max(smallest)) } else { atol };
     buffer.tolerance = match magnitudes(buffer.element, answer, columns(buffer)) {
         Some(magnitudes) => Tolerance::Columns { rtol, atol: magnitudes.into_iter().map(lowered).collect() },
         None => Tolerance::Close { rtol, atol: lowered(magnitude(values(buffer.element, answer))) },

@@ -50,6 +50,8 @@ fn row(named: &NamedCase<'_>, record: &Record, context: &RowContext) -> JsonFiel
         .with("host", origin.host.clone())
         // Shortcuts by which the answer differs from the plain one's; only variants with the same compete.
         .with("caveats", Class::of(case).caveats().iter().map(|mark| &*mark.sign).collect::<Vec<_>>().join("; "))
+        // One name may stand for another tile at each size.
+        .with("tile", case.tile.as_ref().map(ToString::to_string))
         .with("status", identifier(&case.outcome))
         // Reason for a missing time or rate.
         .with("reason", reason(&case.outcome).or(rateless));
