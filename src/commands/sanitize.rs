@@ -3,6 +3,7 @@
 use super::{CommandOutput, Files, JSON, JUNIT, Target, failures, run as user_run, verify};
 use crate::basis::error::unknown;
 use crate::basis::messages::Verbosity;
+use crate::basis::named::is_named;
 use crate::commands::cli::SanitizeArgs;
 use crate::compare::known::KnownFailure;
 use crate::plan::axes::{self, AxisValues};
@@ -63,7 +64,8 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     files.written("--json", &args.json).written("--junit", &args.junit).check(host)?;
     let known = args.known.as_deref().map(verify::read_known).transpose()?.unwrap_or_default();
     let ids = [&FaultKind::ALL.map(FaultKind::name)[..], &[WRONG_ANSWER]].concat();
-    if let Some(fault) = known.iter().filter_map(|known| known.fault.as_deref()).find(|fault| !ids.contains(fault)) {
+    let is_unknown = |fault: &&str| !ids.iter().any(|id| is_named(id, fault));
+    if let Some(fault) = known.iter().filter_map(|known| known.fault.as_deref()).find(is_unknown) {
         return Err(Error::Usage(unknown("fault", fault, "", &ids)));
     }
     let json = Target::open_if_named(JSON, args.json.as_ref())?;

@@ -2,6 +2,7 @@
 //! that pass are gone: both need a person's attention.
 
 use crate::basis::error::{line_number, toml_mistake};
+use crate::basis::named::is_named;
 use crate::basis::pattern::matches;
 use crate::record::{Case, Outcome, Record};
 use serde::Deserialize;
@@ -94,7 +95,7 @@ impl KnownFailure {
 
     /// Whether this fault of a case of `sanitize` is known.
     pub fn covers_fault(&self, case_id: &str, fault: &str) -> bool {
-        self.status.is_none() && self.is_of_id(case_id) && self.fault.as_ref().is_none_or(|own| own == fault)
+        self.status.is_none() && self.is_of_id(case_id) && self.fault.as_ref().is_none_or(|own| is_named(fault, own))
     }
 
     /// Whether `case` fails in this way.
