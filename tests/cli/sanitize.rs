@@ -243,30 +243,18 @@ fn a_reference_that_leaves_elements_out_judges_nothing() {
 #[test]
 fn a_known_wrong_answer_is_no_failure() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path();
-    let source = "#version 450\nlayout(binding = 0) writeonly buffer Y { uint y[]; };\nvoid main() { y[0] = 7; }\n";
-    let description = "kernel.source = 'k.comp'\nbuffer.Y = { type = 'u32', shape = '1' }\ndispatch.groups = '1'\n\
-                       reference.kernel = 'right.comp'\n";
-    let known = "[[known]]\ncase = 'k/*'\nfault = 'wrong-answer'\nreason = 'found before'\n";
-    for (name, text) in [
-        ("k.comp", source),
-        ("right.comp", &source.replace('7', "6")),
-        ("k.toml", description),
-        ("known.toml", known),
-        ("typo.toml", &known.replace("wrong", "wrogn")),
-    ] {
-        std::fs::write(path.join(name), text).expect("written");
-    }
-    let mut command = gpukern(&["sanitize", "k.toml", "--known", "known.toml", "--junit", "found.xml"]);
-    let output = super::expect_exit(command.current_dir(path), 0);
+    let [known, junit] = ["known.toml", "found.xml"].map(|name| folder.path().join(name).display().to_string());
+    let kernel = format!("{FOLDER}/missing-barrier/k.toml");
+    let mut command = gpukern(&["sanitize", &kernel, "--known", &known, "--junit", &junit]);
+    let table = "[[known]]\ncase = '*'\nreason = 'found before'\n";
+    std::fs::write(&known, table).expect("written");
+    let output = super::expect_exit(&mut command, 0);
     assert!(super::stderr(&output).contains("note      1 wrong answer known\n"), "{output:?}");
     assert!(super::stdout(&output).contains("\nno other faults in 1 case"), "{output:?}");
-    assert!(!std::fs::read_to_string(path.join("found.xml")).expect("read").contains("<failure"));
-    super::expect_exit(gpukern(&["sanitize", "k.toml"]).current_dir(path), 1);
-    let mut command = gpukern(&["sanitize", "k.toml", "--known", "typo.toml"]);
-    super::expect_error(command.current_dir(path), 2, &["unknown fault 'wrogn-answer'; did you mean 'wrong-answer'?"]);
-    let said = super::stderr(&super::expect_exit(gpukern(&["sanitize", "none/k"]).current_dir(path), 2));
-    assert!(said.contains("cannot read 'none/k': no such file"), "{said}");
+    assert!(!std::fs::read_to_string(&junit).expect("read").contains("<failure"));
+    std::fs::write(&known, format!("{table}fault = 'wrogn-answer'\n")).expect("written");
+    super::expect_error(&mut command, 2, &["unknown fault 'wrogn-answer'; did you mean 'wrong-answer'?"]);
+    super::expect_error(&mut gpukern(&["sanitize", "none/k"]), 2, &["cannot read 'none/k': no such file"]);
 }
 
 /// Kernels that write what differs between sub-group sizes, the size itself and a sum in another order, or in loose

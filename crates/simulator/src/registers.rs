@@ -75,11 +75,6 @@ impl Registers {
         self.undefined[register as usize].as_deref()
     }
 
-    #[inline]
-    pub(crate) fn is_undefined(&self, register: Reg, lane: usize) -> bool {
-        self.origin(register, lane).is_some()
-    }
-
     /// Returns the origin of a lane's value, if that is undefined.
     #[inline]
     pub(crate) fn origin(&self, register: Reg, lane: usize) -> Option<Pc> {

@@ -476,7 +476,7 @@ mod tests {
             let words = if matches!(op, Ballot | Partition) { 0..4 } else { 0..1 };
             let word = |lane: usize, word: u32| u128::from(registers.get(TO + word)[lane]) << (32 * word);
             let result =
-                |lane| (!registers.is_undefined(TO, lane)).then(|| words.clone().map(|bits| word(lane, bits)).sum());
+                |lane| registers.origin(TO, lane).is_none().then(|| words.clone().map(|bits| word(lane, bits)).sum());
             ((0..lanes).map(result).collect(), findings.iter().next().map(|(finding, _)| finding.subject.clone()))
         }
     }

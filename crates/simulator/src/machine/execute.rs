@@ -301,7 +301,7 @@ impl<'a> SimulatedDevice<'a> {
             && registers.undefined(*to).is_some()
         {
             let is_decided = |register: &Reg, lane| {
-                registers.get(*register)[lane] == *absorbing && !registers.is_undefined(*register, lane)
+                registers.get(*register)[lane] == *absorbing && registers.origin(*register, lane).is_none()
             };
             let decided = active.lanes().filter(|lane| from[..2].iter().any(|register| is_decided(register, *lane)));
             decided.collect::<Vec<_>>().into_iter().for_each(|lane| registers.define_lane(*to, lane));
