@@ -901,7 +901,11 @@ const PLAIN_MISTAKES: &[Mistake] = &[
          layout(constant_id = 0) const uint BM = 1;",
     ),
     ("[dispatch]", "^[push]\nM = 64", "push.M: copy.comp has no push constants"),
-    (SOURCE, "source = 'pushed.comp'\n[push]\nm = 64", "push.m: pushed.comp declares push constants but uses none; leave"),
+    (
+        SOURCE,
+        "source = 'pushed.comp'\n[push]\nm = 64",
+        "push.m: pushed.comp declares push constants but uses none; leave",
+    ),
     ("[dispatch]", "^[where]\nsmall = 'N < 64'", "where: rules out every combination of the axes"),
     ("[dispatch]", "^[where]\nsmall = 'N <'", "where.small: expression 'N <' ends"),
     ("[dispatch]", "^[where]\nsmall = 'local_x < 64'", "rules out everything: where.small does not hold"),

@@ -984,8 +984,7 @@ mod tests {
         assert_eq!(reason(&[failed(&first)]), by_model);
         // A variant that is known to work is better than the model's guess.
         let measured = TuningResult { tie: true, ..kept(&device, "naive", "1024", 1.0) };
-        let by_time =
-            "auto chose naive, the fastest of the results of 2026-11-21; not timed, and perhaps faster: tiled and 5 more";
+        let by_time = "auto chose naive, the fastest of the results of 2026-11-21; not timed, and perhaps faster: tiled and 5 more";
         let left_out = |variant: &str| format!("; {variant} failed on 2026-11-21: SIGILL");
         assert_eq!(reason(&[failed(&first), measured.clone()]), by_time.to_string() + &left_out(&first));
         let both = reason(&[failed(&first), failed(&next), measured]);
