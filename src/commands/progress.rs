@@ -574,19 +574,22 @@ mod tests {
         let mut forecast = forecast(&["a", "b"], 5.0);
         let text = |forecast: &Forecast, waited| forecast.text(Nanos(240e9), Nanos(waited));
         forecast.begin("a");
-        assert!(text(&forecast, 15e9).starts_with("4 min 0 s, longer than expected: "), "{}", text(&forecast, 15e9));
+        assert!(text(&forecast, 15e9).starts_with("4 min 0 s, about "), "{}", text(&forecast, 15e9));
         assert_eq!(text(&forecast, 240e9), "4 min 0 s: case 1 of 2, a for 4 min 0 s so far");
         // Variants that take turns are waited for together.
         forecast.begin("b");
-        assert!(text(&forecast, 30e9).starts_with("4 min 0 s, longer than expected: "), "{}", text(&forecast, 30e9));
+        assert!(text(&forecast, 30e9).starts_with("4 min 0 s, about "), "{}", text(&forecast, 30e9));
         // A bar that is full but for the last step says at once what it waits for.
         forecast.shown_fraction = 0.995;
-        assert!(text(&forecast, 4e9).starts_with("4 min 0 s, longer than expected: "), "{}", text(&forecast, 4e9));
+        assert!(text(&forecast, 4e9).starts_with("4 min 0 s, about "), "{}", text(&forecast, 4e9));
         assert_eq!(text(&forecast, 6e9), "4 min 0 s: cases 1–2 of 2 alternate, b for 6 s so far");
         forecast.end("a");
         forecast.end("b");
         forecast.begin_limits();
         assert_eq!(text(&forecast, 6e9), "4 min 0 s: measuring the device's limits for 6 s so far");
+        let mut overdue = Forecast::new(1, &[estimate("a", 2.0)], &[]);
+        overdue.begin("a");
+        assert_eq!(overdue.text(Nanos(10e9), Nanos(10e9)), "10 s, longer than expected: case 1 of 1, a");
     }
 
     #[test]
