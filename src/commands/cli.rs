@@ -1278,8 +1278,8 @@ pub struct SanitizeArgs {
     /// Accept the known faults in this file
     ///
     /// A TOML file of `[[known]]` tables with `case` (an id, or a pattern with `*`), a `reason` and, if it matters, the
-    /// id of a `fault`. Faults that are not listed, listed ones that are gone and tables that match no case of a whole
-    /// run are errors.
+    /// id of a `fault`. Faults that are not listed, listed ones that are gone and tables of a fault that match no case
+    /// of a whole run are errors.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
 

@@ -424,11 +424,13 @@ measure_up_to() {
         progress "process $process of $1"
         before=$(cksum < "$scratch/sides/both.json")
         measure "$process" || true
-        reason=$(sed -n 's/^error: //p' "$scratch/messages" | head -n 1)
-        if [ "$status" -gt 128 ]; then reason="signal $((status - 128))"; fi
-        # On a full disk, there are no messages either.
-        if [ -z "$reason" ] && [ "$(cksum < "$scratch/sides/both.json")" = "$before" ]; then
-            reason="it wrote nothing (exit code $status; is the disk full?)"
+        reason=
+        if [ "$status" -gt 128 ]; then
+            reason="signal $((status - 128))"
+        elif [ "$(cksum < "$scratch/sides/both.json")" = "$before" ]; then
+            reason=$(sed -n 's/^error: //p' "$scratch/messages" | head -n 1)
+            # On a full disk, there are no messages either.
+            [ -n "$reason" ] || reason="it wrote nothing (exit code $status; is the disk full?)"
         fi
         if [ -n "$reason" ]; then ended="Process $process of $1 ended without a result: $reason."; fi
     done

@@ -313,7 +313,9 @@ fn merged(new: PathBuf, names: impl Iterator<Item = PathBuf>) -> io::Result<Path
             let file = file.ok()?;
             Some(std::fs::read(file.path()).ok()? == std::fs::read(earlier.join(file.file_name())).ok()?)
         };
+        let count = |folder: &Path| std::fs::read_dir(folder).map_or(0, Iterator::count);
         std::fs::read_dir(&new).is_ok_and(|mut files| files.all(|file| is_same(file) == Some(true)))
+            && count(&new) == count(earlier)
     };
     match names.take_while(|name| *name != new).find(has_same) {
         Some(earlier) => std::fs::remove_dir_all(new).map(|()| earlier),

@@ -222,7 +222,7 @@ impl Forecast {
             return format!("{text}: {numbers}{current} for {} so far", time_so_far(waited));
         }
         match self.remaining(elapsed, waited) {
-            // What seems to end, and does not, ends nobody knows when.
+            // An estimate that has said "soon" for so long tells nothing.
             Some(remaining) if elapsed.0 > OVERDUE * self.total.0 && remaining.0 < SOON * elapsed.0 => {
                 text.push_str(", longer than expected");
             }

@@ -88,7 +88,7 @@ pub(super) fn run(args: &VerifyArgs, vulkan: VulkanOptions, setup: &Setup, host:
 
 /// Whether all cases of the chosen algorithms run: a file of known failures may be for more than some.
 fn selects_all(args: &VerifyArgs) -> bool {
-    args.variant.is_empty() && args.size.is_empty() && args.axes.0 == AxisValues::default()
+    args.config.is_none() && args.variant.is_empty() && args.size.is_empty() && args.axes.0 == AxisValues::default()
 }
 
 /// Refuses outputs that would be written over a file that is read or written.

@@ -1640,6 +1640,8 @@ fn without_a_reference_a_kernel_with_another_answer_gets_no_verdict() {
         ("half.comp", other("a[i] * (i % 2u == 1u ? 2.0 : 1.0)")),
         ("last.comp", other("a[i] * (i == p.n - 1u ? 0.0 : 2.0)")),
         ("sum.comp", other("a[i] + a[i]")),
+        ("tail.comp", DOUBLE.replace("i >= p.n", "i + 1u >= p.n")),
+        ("tail2.comp", other("a[i] + a[i]").replace("i >= p.n", "i + 1u >= p.n")),
     ];
     let folder = folder(&files.each_ref().map(|(name, text)| (*name, &**text)));
     let run = |file: &str, more: &[&str]| {
@@ -1652,6 +1654,14 @@ fn without_a_reference_a_kernel_with_another_answer_gets_no_verdict() {
         assert!(judged.contains("rejected: its answer differs from A's: ") && judged.contains(", A has "), "{judged}");
         assert!(judged.contains("no verdict: B was rejected"), "{judged}");
     }
+    // An answer with elements that nothing wrote is no reference.
+    let tails = command(folder.path(), &["--config=@/double.toml", "@/tail.comp", "@/tail2.comp", "--ab"]).output();
+    let tails = tails.expect("output");
+    let said = words(&(stdout(&tails) + &stderr(&tails)));
+    assert!(
+        said.contains("the answer of A is incomplete or not the same each time") && !said.contains("failed"),
+        "{said}"
+    );
     let output = run("@/sum.comp", &["--ab"]).output().expect("output");
     let same = words(&stdout(&output));
     assert!(same.contains("unverified: there is no reference: its answer is A's, within the tolerance"), "{same}");

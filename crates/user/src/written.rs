@@ -77,12 +77,14 @@ impl Commented {
 /// Nested tables that get headings, besides those of buffers and blocks.
 const HEADED: [&str; 2] = ["kernel.bind", "reference.file"];
 
-/// Returns the fields that a description states, without empty tables and lists, and without `scratch = false` and the like.
+/// Returns the fields that a description states, without empty tables and lists, and without `scratch = false` and
+/// `unverified = false`. A constant of a kernel may be false, whatever its name.
 pub fn table(description: &Description) -> Table {
     fn is_stated(value: &mut Value) -> bool {
         match value {
             Value::Table(fields) => {
-                fields.retain(|key, value| is_stated(value) && (key == "exact" || *value != Value::Boolean(false)));
+                let is_default = |key: &str| ["scratch", "unverified"].contains(&key);
+                fields.retain(|key, value| is_stated(value) && (!is_default(key) || *value != Value::Boolean(false)));
                 !fields.is_empty()
             }
             Value::Array(values) => {

@@ -29,7 +29,7 @@ pub(super) struct AnswerOfA {
 
 /// Note on an A that is no reference.
 pub(super) const NOT_THE_SAME: &str =
-    "note      the answer of A is not the same each time, so that of B is not compared with it";
+    "note      the answer of A is incomplete or not the same each time, so that of B is not compared with it";
 
 /// Runs of A whose answers have to be the first one's.
 const SELF_CHECKS: usize = 3;
@@ -88,11 +88,17 @@ impl AnswerOfA {
     }
 }
 
+/// Whether a case is rejected because its answer is not that of the reference.
+pub(super) fn differs_from_reference(case: &Case) -> bool {
+    matches!(&case.outcome, Outcome::Rejected(verification) if verification.worst.contains("the reference has"))
+}
+
 /// Says of a case of B that it was compared with A, whose answer may be wrong.
 pub(super) fn say_compared(case: &mut Case, has_reference: bool) {
+    // A write outside the buffers is wrong whatever A does.
+    let differs = differs_from_reference(case);
     if let Outcome::Rejected(verification) = &mut case.outcome {
-        // A write outside the buffers is wrong whatever A does.
-        if verification.worst.contains("the reference has") {
+        if differs {
             let worst = verification.worst.replace("the reference has", "A has");
             verification.worst = format!("{ANSWER_DIFFERS} A's: {worst}");
         }

@@ -533,8 +533,13 @@ impl<'a> Contest<'a> {
     fn duel_on_answer_of_a(&self, current: &Match<'_>, executor: &mut Executor<'_>, host: &Host) -> Trial {
         let mut trial = self.duel(current, executor);
         let Some(unjudged) = &current.unjudged else { return trial };
-        if matches!(trial.a.case.outcome, Outcome::Rejected(_)) {
-            host.messages.line(answers::NOT_THE_SAME);
+        // What leaves elements unwritten is no reference either.
+        let is_mistaken = |side: &SideResult| matches!(side.case.outcome, Outcome::Failed { mistake: true, .. });
+        let is_no_reference = is_mistaken(&trial.a) || is_mistaken(&trial.b);
+        if is_no_reference || matches!(trial.a.case.outcome, Outcome::Rejected(_)) {
+            if is_no_reference || answers::differs_from_reference(&trial.a.case) {
+                host.messages.line(answers::NOT_THE_SAME);
+            }
             let mut trial = self.duel(unjudged, executor);
             answers::rename([&mut trial.a.case, &mut trial.b.case]);
             return trial;

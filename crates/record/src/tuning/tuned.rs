@@ -578,8 +578,8 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
             let tie = match &untimed[..] {
                 _ if !result.tie => String::new(),
                 [] => ", too close to others to tell".into(),
-                [one] => format!("; not timed, and perhaps faster: {one}"),
-                [first, others @ ..] => format!("; not timed, and perhaps faster: {first} and {} more", others.len()),
+                [one] => format!("; perhaps another is faster, such as {one}, which was not timed"),
+                [one, ..] => format!("; perhaps others are faster, such as {one}, which was not timed"),
             };
             let at =
                 if result.distance(spec.size) > 0.0 { format!(" at {}", result.measured_at) } else { String::new() };
@@ -984,11 +984,12 @@ mod tests {
         assert_eq!(reason(&[failed(&first)]), by_model);
         // A variant that is known to work is better than the model's guess.
         let measured = TuningResult { tie: true, ..kept(&device, "naive", "1024", 1.0) };
-        let by_time = "auto chose naive, the fastest of the results of 2026-11-21; not timed, and perhaps faster: tiled and 5 more";
+        let by_time = "auto chose naive, the fastest of the results of 2026-11-21; perhaps others are faster, such as \
+                       tiled, which was not timed";
         let left_out = |variant: &str| format!("; {variant} failed on 2026-11-21: SIGILL");
         assert_eq!(reason(&[failed(&first), measured.clone()]), by_time.to_string() + &left_out(&first));
         let both = reason(&[failed(&first), failed(&next), measured]);
-        let rest = by_time.replace("tiled and 5", "vectorised and 4");
+        let rest = by_time.replace("tiled", "vectorised");
         assert_eq!(both, [&*rest, &left_out(&first), &left_out(&next)].concat());
         // A failure holds for the sizes nearest to it, and every choice of the model may have failed.
         let worked = TuningResult { measured_at: "1000".into(), ..kept(&device, &first, "1024", 9.0) };

@@ -456,7 +456,8 @@ fn reference_lines(section: &Section<'_>, figures: &[ReferenceTime], notes: &mut
     let mut times = vec![];
     let mut ratios = vec![];
     for (size, figure) in sizes.iter().zip(references) {
-        times.push(Cell { time: figure.map(|figure| figure.time), ..Cell::default() });
+        let error = figure.and_then(ReferenceTime::relative_error);
+        times.push(Cell { time: figure.map(|figure| figure.time), error, ..Cell::default() });
         let speed = section.fastest(size).zip(figure).and_then(|(case, figure)| figure.speed_of(case));
         ratios.push(speed.map(|(speed, interval)| units::ratio_within(speed, interval)).unwrap_or_default().into());
     }

@@ -96,6 +96,12 @@ impl ReferenceTime {
         times.iter().filter(has_same_problem).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
     }
 
+    /// Returns the longer half of its interval as a share of the time; `None` without an interval.
+    pub fn relative_error(&self) -> Option<f64> {
+        let [low, high] = self.interval?;
+        Some((self.time.0 - low.0).max(high.0 - self.time.0) / self.time.0)
+    }
+
     /// Returns the speed of `case` relative to this time, with its interval if the case has one; `None` without a time.
     pub fn speed_of(&self, case: &Case) -> Option<(f64, Option<[f64; 2]>)> {
         let Self { time: reference, interval: own, .. } = self;

@@ -164,7 +164,7 @@ pub fn notes(reports: &[CaseReport]) -> String {
             |name: &str, verbs: [&'static str; 2], words: &str, reason_of: fn(&SizeResult) -> Option<&String>| {
                 let reasons =
                     report.sizes.iter().filter_map(|size| Some((size.subgroup_size, reason_of(&size.result)?)));
-                // What the device has instead may follow from the size alone.
+                // The sizes that the device has instead may follow from this one.
                 let need = |reason: &'_ str| reason.split("; the device has").next().unwrap_or_default().to_string();
                 for sizes in grouped(reasons, |(_, reason)| need(reason)) {
                     let numbers: Vec<_> = sizes.iter().map(|(size, _)| *size).collect();
