@@ -55,6 +55,7 @@ pub fn measured_once(verification: Correctness, time: Nanos, phases: Phases) -> 
     Measured {
         verification,
         accepts: vec![],
+        process_conditions: vec![],
         inputs: None,
         answer: None,
         sketch: vec![],

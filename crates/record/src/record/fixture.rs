@@ -69,6 +69,7 @@ pub fn timed(micros: f64, warnings: Vec<Warning>) -> Outcome {
     Outcome::Measured(Box::new(Measured {
         verification: verification(1.2e-7).into(),
         accepts: vec![],
+        process_conditions: vec![],
         inputs: None,
         answer: None,
         sketch: vec![],

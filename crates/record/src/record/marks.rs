@@ -1,6 +1,6 @@
 //! Conditions that hold for all cases of a device, and marks on cases that differ from the rest.
 
-use super::{Case, Measured, Record, SLOW, Warning};
+use super::{Case, Conditions, Measured, Record, SLOW, Warning};
 use crate::basis::units::{MIN_MULTIPLE, range_text, significant, uncertainty};
 use crate::case::method::CacheState;
 use crate::device::capability::DeviceInfo;
@@ -109,6 +109,14 @@ struct DeviceConditions {
     cold: bool,
 }
 
+/// Returns the conditions of each process that measured a case.
+fn conditions_of_processes(measured: &Measured) -> &[Conditions] {
+    match &measured.process_conditions[..] {
+        [] => std::slice::from_ref(&measured.conditions),
+        several => several,
+    }
+}
+
 /// Conditions of a record, by device.
 pub struct RunConditions(Vec<DeviceConditions>);
 
@@ -119,24 +127,24 @@ impl RunConditions {
             let on_host = device.kind.runs_on_host_cores();
             let measured: Vec<&Measured> =
                 record.cases.iter().filter(|case| case.device == device.index).filter_map(Case::measured).collect();
-            let figures = |figure: fn(&Measured) -> Option<f64>| -> Vec<f64> {
-                measured.iter().filter_map(|m| figure(m)).collect()
-            };
+            let conditions = || measured.iter().flat_map(|m| conditions_of_processes(m));
+            let figures =
+                |figure: fn(&Conditions) -> Option<f64>| -> Vec<f64> { conditions().filter_map(figure).collect() };
             // A case of one process has no list of their medians.
             let processes = || measured.iter().map(|m| m.process_medians.len().max(1));
             let [least, most] = [processes().min(), processes().max()].map(|count| count.unwrap_or(1));
             let planned =
                 record.request.as_ref().and_then(|request| request.processes).map_or(1, |planned| planned as usize);
-            let clock = |m: &Measured| m.conditions.clock_mhz.map(|[before, after]| f64::midpoint(before, after));
+            let clock = |own: &Conditions| own.clock_mhz.map(|[before, after]| f64::midpoint(before, after));
             let max_canary_ratio = if on_host { MAX_CANARY_RATIO_ON_HOST } else { MAX_CANARY_RATIO };
             DeviceConditions {
                 device: device.index,
                 cases: measured.len(),
-                canary: TypicalFigure::of(&figures(canary), max_canary_ratio.ln()),
-                best: figures(|m| m.conditions.canary_best.map(|best| best.0.ln())).into_iter().reduce(f64::min),
+                canary: TypicalFigure::of(&figures(|own| own.canary().map(|time| time.0.ln())), max_canary_ratio.ln()),
+                best: figures(|own| own.canary_best.map(|best| best.0.ln())).into_iter().reduce(f64::min),
                 clock_mhz: stats::median(&figures(clock)),
-                others: TypicalFigure::of(&figures(|m| m.conditions.others), MAX_OTHERS_DIFFERENCE),
-                errors: sorted(figures(|m| m.summary.relative_error())),
+                others: TypicalFigure::of(&figures(|own| own.others), MAX_OTHERS_DIFFERENCE),
+                errors: sorted(measured.iter().filter_map(|m| m.summary.relative_error()).collect()),
                 unsteady: measured.iter().filter(|m| is_unsteady(m, on_host)).count(),
                 without_interval: measured.iter().filter(|m| has_no_interval(m)).count(),
                 processes: [least, most, planned],

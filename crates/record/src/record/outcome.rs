@@ -166,6 +166,9 @@ pub struct Measured {
     /// Wrong answers, made from the right one, that its check would also accept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<AcceptedMutation>,
+    /// Conditions of each process, where several are combined.
+    #[serde(skip)]
+    pub process_conditions: Vec<Conditions>,
     /// A fingerprint of the contents of its inputs, where files or another program supply them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<String>,

@@ -1,11 +1,12 @@
 //! Records of several processes with the cases of all processes combined, as tables, exports and reports show them.
 
-use super::{Case, CatalogueEntry, Measured, Origin, Outcome, Record, Sample, Share, Warning};
+use super::{Case, CatalogueEntry, Conditions, Measured, Origin, Outcome, Record, Sample, Share, Warning};
 use crate::basis::alike::grouped;
 use crate::basis::units::Nanos;
 use crate::device::capability::DeviceInfo;
 use crate::stats::{self, Summary, noise};
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::discriminant;
 
@@ -139,6 +140,12 @@ fn combine_measured(measured: &[&Measured]) -> Measured {
     whole.samples = measured.iter().flat_map(|process| process.samples.iter().copied()).collect();
     whole.summary = summary_between(measured, &whole.samples);
     whole.process_medians = measured.iter().map(|process| process.summary.median).collect();
+    // One process may have been alone on the machine, so the whole has the conditions of a typical one.
+    whole.process_conditions = measured.iter().map(|process| process.conditions).collect();
+    let load = |conditions: &Conditions| (conditions.others.unwrap_or(0.0), conditions.canary().unwrap_or_default().0);
+    let mut by_load = whole.process_conditions.clone();
+    by_load.sort_by(|a, b| load(a).partial_cmp(&load(b)).unwrap_or(Ordering::Equal));
+    whole.conditions = by_load[by_load.len() / 2];
     whole.warnings.clear();
     for warning in measured.iter().flat_map(|process| process.warnings.iter().copied()) {
         let is_repeated = whole.warnings.iter().any(|known| discriminant(known) == discriminant(&warning));
@@ -178,6 +185,7 @@ mod tests {
     use crate::plan::options::Selection;
     use crate::plan::request::Request;
     use crate::record::fixture::{case, measured_mut, six_cases};
+    use crate::record::marks::RunConditions;
     use crate::record::{Origin, Process};
 
     /// Returns a record whose first case was measured by processes with these medians, the second case by one.
@@ -207,6 +215,21 @@ mod tests {
         let case = matching.next().expect("the case");
         assert!(matching.next().is_none(), "a second case {}", case.id);
         case.measured().expect("measured").clone()
+    }
+
+    #[test]
+    fn the_load_during_any_process_is_told_whichever_came_first() {
+        for loads in [[0.1, 0.2, 0.8], [0.8, 0.1, 0.2]] {
+            let mut record = several(&[100.0, 100.0, 200.0]);
+            record.cases.retain(|case| case.id == six_cases().cases[0].id);
+            for (case, load) in record.cases.iter_mut().zip(loads) {
+                measured_mut(case).conditions.others = Some(load);
+            }
+            let pooled = record.across_processes();
+            let sentence = RunConditions::of(&pooled).sentence(0).expect("a sentence");
+            assert!(sentence.contains("other programs used 10 to 80 % of the CPU"), "{sentence}");
+            assert_eq!(combined(&record).conditions.others, Some(0.2), "that of a typical process");
+        }
     }
 
     #[test]

@@ -128,6 +128,7 @@ impl<'de> Deserialize<'de> for Outcome {
             Status::Measured => Self::Measured(Box::new(Measured {
                 verification: required(fields.verification, "verification")?,
                 accepts: fields.accepts,
+                process_conditions: vec![],
                 inputs: fields.inputs,
                 answer: fields.answer,
                 sketch: fields.sketch,
