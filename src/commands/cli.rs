@@ -693,7 +693,8 @@ pub struct RunArgs {
 
     /// Measure these built-in variants too
     ///
-    /// They solve the reference's `builtin`, take turns with your kernel, and use the tiles that `gpukern tune` found. `auto` is the fastest that `tune` measured, otherwise the one that a model predicts.
+    /// They solve the reference's `builtin`, take turns with your kernel, and use the tiles that `gpukern tune` found. `auto` is
+    /// the fastest that `tune` measured, otherwise the one that a model predicts.
     #[arg(long, value_name = "VARIANT,..", value_delimiter = ',')]
     pub against: Vec<String>,
 

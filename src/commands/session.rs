@@ -13,7 +13,8 @@ use crate::simulator;
 use crate::simulator::program::Arithmetic;
 use crate::simulator::sanitize::SanitizeOptions;
 use crate::{
-    Error, Exit, Host, MeasureOptions, MeasuredPlan, Nanos, Plan, Record, Result, Setup, Timing, Tuned, counted,
+    CaseGroup, Error, Exit, Host, MeasureOptions, MeasuredPlan, Nanos, Plan, Record, Result, Setup, Timing, Tuned,
+    counted,
 };
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -113,6 +114,15 @@ pub(super) fn selectors(plan: &Plan) -> Vec<Vec<String>> {
         }
     }
     selectors
+}
+
+/// Returns the names of the algorithms of which cases run: all, unless `only` has the ids of some.
+fn algorithms_to_run<'p>(plan: &'p Plan, only: &[String]) -> BTreeSet<&'p str> {
+    let runs = |group: &&CaseGroup| {
+        only.is_empty() || group.variants.iter().any(|variant| only.contains(&group.id(variant).to_string()))
+    };
+    let groups = plan.sections.iter().flat_map(|section| &section.groups);
+    groups.filter(runs).map(|group| &*group.algorithm.name).collect()
 }
 
 /// Returns the factor by which other programs slow down work on the CPU at present. Warm-up and sampling end by the clock
@@ -237,9 +247,8 @@ impl<'a> MeasurementCall<'a> {
         }
         // Compiling runs no commands of descriptions.
         if !setup.inspects {
-            let planned = if options.only.is_empty() { plan.ids() } else { options.only.to_vec() };
-            let runs = |own: &&crate::UserKernels| planned.iter().any(|id| id.split('/').next() == Some(&own.name));
-            run::print_commands(setup.kernels.iter().filter(runs), host);
+            let names = algorithms_to_run(plan, options.only);
+            run::print_commands(setup.kernels.iter().filter(|own| names.contains(&*own.name)), host);
         }
         let interrupted = host.listen()?;
         let slowdown_of = |timing| slowdown(timing, measurement.uses_host_cores());

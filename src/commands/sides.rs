@@ -623,10 +623,11 @@ fn under_own_checks(
     after: &[UserKernels],
 ) -> Option<String> {
     let names = |side: &[UserKernels], is_matched: &dyn Fn(&String) -> bool, unjudged: &str| {
-        let own = side.iter().filter(|own| !is_matched(&own.name));
-        let note =
-            |own: &UserKernels| if has_no_reference(&own.problem) { unjudged.to_string() } else { String::new() };
-        own.map(|own| format!("{}{}", printable(&own.name), note(own))).collect::<Vec<_>>().join(", ")
+        let names = side.iter().filter(|own| !is_matched(&own.name)).map(|own| {
+            let note = if has_no_reference(&own.problem) { unjudged } else { "" };
+            format!("{}{note}", printable(&own.name))
+        });
+        names.collect::<Vec<_>>().join(", ")
     };
     let gone = names(before, &|name| counterparts.contains_key(name), "");
     let new = names(after, &|name| counterparts.values().any(|known| known == name), ", which nothing checks");
@@ -643,17 +644,18 @@ fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<Strin
     let has_same_code = |a: &PassList, b: &PassList| code_of(before, a) == code_of(after, b);
     for point in &after.points {
         let Some(earlier) = before.points.iter().find(|earlier| earlier.values == point.values) else { continue };
-        let is_same = match (&earlier.reference, &point.reference) {
-            (Reference::Command(a), Reference::Command(b)) => a.line == b.line,
-            (Reference::Files(a), Reference::Files(b)) => a.len() == b.len(),
-            (Reference::Kernel(a), Reference::Kernel(b)) => a == b && has_same_code(a, b),
-            (a, b) => a == b,
+        let (is_same, what) = match (&earlier.reference, &point.reference) {
+            (Reference::Command(a), Reference::Command(b)) => (a.line == b.line, "the reference"),
+            (Reference::Files(a), Reference::Files(b)) => (a.len() == b.len(), "the reference"),
+            // A reference kernel has the grid of the kernel, unless it states its own.
+            (Reference::Kernel(a), Reference::Kernel(b)) if has_same_code(a, b) => {
+                (a == b, "the grid or constants of the reference")
+            }
+            (Reference::Kernel(_), Reference::Kernel(_)) => (false, "the reference"),
+            (a, b) => (a == b, "the reference"),
         };
         if !is_same {
-            // A reference kernel has the grid of the kernel, unless it states its own.
-            let is_code_same = matches!((&earlier.reference, &point.reference), (Reference::Kernel(a), Reference::Kernel(b)) if has_same_code(a, b));
-            changes
-                .insert(if is_code_same { "the grid or constants of the reference" } else { "the reference" }.into());
+            changes.insert(what.into());
         }
         for buffer in &point.buffers {
             let earlier = earlier.buffers.iter().find(|earlier| earlier.name == buffer.name);

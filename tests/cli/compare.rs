@@ -961,6 +961,15 @@ fn descriptions_of_one_name_in_two_folders_are_compared_each_with_its_own() {
     assert_eq!(ids(), [vec!["copy/copy/u32/N=4096"], vec!["copy@baseline/copy/u32/N=4096"]]);
 }
 
+/// Returns a kernel of one invocation that reads X and writes Y.
+#[cfg(unix)]
+fn one_invocation(body: &str) -> String {
+    format!(
+        "#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) readonly buffer X {{ float x[]; }};\n\
+         layout(binding = 1) writeonly buffer Y {{ float y[]; }};\nvoid main() {{ {body} }}\n"
+    )
+}
+
 /// A process that memory or space runs out on must not leave a comparison that looks complete.
 #[cfg(target_os = "linux")]
 #[test]
@@ -968,12 +977,7 @@ fn a_process_that_dies_ends_compare_commits_with_the_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
     let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
-    let double = |expression: &str| {
-        format!(
-            "#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) readonly buffer X {{ float x[]; }};\n\
-             layout(binding = 1) writeonly buffer Y {{ float y[]; }};\nvoid main() {{ y[0] = {expression}; }}\n"
-        )
-    };
+    let double = |expression: &str| one_invocation(&format!("y[0] = {expression};"));
     write("double.comp", &double("2 * x[0]"));
     // Processes after the first continue its record; the reference of one kills it.
     write(
@@ -1004,11 +1008,8 @@ fn a_kernel_that_became_wrong_for_other_inputs_fails_even_by_a_reference_with_th
     let path = folder.path();
     let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
     let most = |least: &str| {
-        format!(
-            "#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) readonly buffer X {{ float x[]; }};\n\
-             layout(binding = 1) writeonly buffer Y {{ float y[]; }};\nvoid main() {{ float most = {least};\n\
-             for (uint i = 0; i < 500; i++) most = max(most, x[i]);\ny[0] = most; }}\n"
-        )
+        let each = "for (uint i = 0; i < 500; i++) most = max(most, x[i]);";
+        one_invocation(&format!("float most = {least};\n{each}\ny[0] = most;"))
     };
     let description = "[kernel]\nsource = 'most.comp'\n[axes]\nN = 500\n[buffer.X]\ntype = 'f32'\nshape = 'N'\nfill = 'varied'\n\
                        [buffer.Y]\ntype = 'f32'\nshape = 1\n[dispatch]\ngroups = 1\n[reference]\nkernel = 'right.comp'\n";

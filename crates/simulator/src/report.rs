@@ -160,13 +160,15 @@ impl Scene<'_> {
         let mut fault = KernelFault { count, ..self.make(*kind, *pc, *other, [what, other_what], passed) };
         let is_across = *kind == FaultKind::RaceStorage && other_who.is_some_and(|other| other.group != who.group);
         match subject {
-            Subject::Memory { access, other: Some(earlier), .. } => {
+            Subject::Memory { access, other: Some(earlier), passed_barrier, .. } => {
                 // No barrier stands between one instruction and itself, unless it is in a loop.
                 let is_lone = *other == Some(*pc) && !self.is_in_loop(*pc, *pc);
                 let plain = if *access == AccessKind::Atomic { fault.other.as_ref() } else { fault.at.as_ref() };
                 if let Some(remedy) = remedy_of_accesses([*access, *earlier], is_across, is_lone, plain, &fault.remedy)
                 {
                     fault.remedy = remedy;
+                } else if *kind == FaultKind::RaceStorage && !passed_barrier {
+                    fault.remedy += "; across work-groups, use an atomic or two dispatches";
                 }
             }
             Subject::Advised { remedy, .. } => fault.remedy = (*remedy).into(),
@@ -461,7 +463,6 @@ fn remedy_of_accesses(
     };
     let line = plain.and_then(|place| place.line.as_ref());
     let atomic = line.map_or_else(|| atomic.into(), |(_, line)| format!("{atomic} in line {line}"));
-    let barrier = barrier.split("; across work-groups").next().unwrap_or_default();
     Some(if is_across { atomic + dispatches } else { format!("{barrier}; if any order will do, {atomic}") })
 }
 
@@ -517,14 +518,8 @@ fn remedy(
     match kind {
         FaultKind::RaceShared if is_wgsl => format!("workgroupBarrier() {between}"),
         FaultKind::RaceShared => format!("barrier() {between}"),
-        FaultKind::RaceStorage if is_wgsl => {
-            format!("storageBarrier() {between}; across work-groups, only atomics or two dispatches help")
-        }
-        FaultKind::RaceStorage => {
-            format!(
-                "memoryBarrierBuffer() and barrier() {between}; across work-groups, use an atomic or two dispatches"
-            )
-        }
+        FaultKind::RaceStorage if is_wgsl => format!("storageBarrier() {between}"),
+        FaultKind::RaceStorage => format!("memoryBarrierBuffer() and barrier() {between}"),
         FaultKind::Lockstep => format!("{SUBGROUP_BARRIER}{between}"),
         _ => kind.remedy().into(),
     }

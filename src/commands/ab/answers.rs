@@ -93,8 +93,8 @@ pub(super) fn differs_from_reference(case: &Case) -> bool {
     matches!(&case.outcome, Outcome::Rejected(verification) if verification.worst.contains("the reference has"))
 }
 
-/// Says of a case of B that it was compared with A, whose answer may be wrong.
-pub(super) fn say_compared(case: &mut Case, has_reference: bool) {
+/// Says of a case of B that it was compared with A, whose answer may be wrong. Returns whether its answer differs.
+pub(super) fn say_compared(case: &mut Case, has_reference: bool) -> bool {
     // A write outside the buffers is wrong whatever A does.
     let differs = differs_from_reference(case);
     if let Outcome::Rejected(verification) = &mut case.outcome {
@@ -105,6 +105,7 @@ pub(super) fn say_compared(case: &mut Case, has_reference: bool) {
     } else if !has_reference {
         say_unverified(case, "there is no reference: its answer is A's, within the tolerance");
     }
+    differs
 }
 
 /// Says why nobody knows whether the answer of a case is right.
@@ -135,12 +136,9 @@ pub(super) fn judge_by_a(matches: &mut [Match<'_>], kernels: &[UserKernels]) -> 
         }
     }
     for current in matches {
-        let Some(plain) =
-            kernels.iter().find(|own| judged.contains(&own.name) && own.name == current.group.algorithm.name)
-        else {
-            continue;
-        };
-        let own = all.iter().find(|own| own.name == plain.name).cloned().unwrap_or_else(|| plain.clone());
+        let is_judged = |own: &UserKernels| judged.contains(&own.name) && own.name == current.group.algorithm.name;
+        let Some(place) = kernels.iter().position(is_judged) else { continue };
+        let (plain, own) = (&kernels[place], all[place].clone());
         let unjudged = UserKernels { name: format!("{}{UNJUDGED}", plain.name), ..plain.clone() };
         let of = |own: &UserKernels, all: &mut Vec<UserKernels>| {
             let group = added(&current.group, own, all)?;

@@ -638,9 +638,8 @@ impl<'a> Contest<'a> {
             return Err(failure.unwrap_or(Error::Interrupted("both drivers had measured anything")));
         };
         if let Some(answer) = &answer {
-            answers::say_compared(&mut b.case, answer.has_reference);
+            let is_unlike = answers::say_compared(&mut b.case, answer.has_reference);
             let [size_a, size_b] = [&a, &b].map(|side| side.device.subgroup.size);
-            let is_unlike = b.case.outcome.reason().is_some_and(|reason| reason.starts_with(check::ANSWER_DIFFERS));
             let mut sources = setup.kernels.iter().flat_map(|own| &own.problem.sources);
             if let Some(described) = sources.next().filter(|_| is_unlike && size_a != size_b) {
                 host.messages.line(&format!(

@@ -16,6 +16,7 @@ use crate::commands::cli::RunArgs;
 use crate::compare::recipe::ENOUGH;
 use crate::plan::axes::{AXES, SEED};
 use crate::plan::options::cache;
+use crate::report::and_more;
 use crate::report::bench::median;
 use crate::report::choices::{Choices, VariantSet};
 use crate::report::fastest::{TimeRatio, are_too_close_in_the_mean, best_of, is_too_close};
@@ -397,7 +398,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         }
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
         if let [rival, others @ ..] = &tied[..] {
-            let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+            let more = and_more(others.len());
             let pair = format!("{},{}", best.variant, rival.variant);
             let line = format!(
                 "  too close to tell{within}: {}{more}; `--ab -V {}` in place of --tune decides",

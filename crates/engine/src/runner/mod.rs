@@ -611,11 +611,15 @@ impl Runner {
         if !program.is_users() {
             return None;
         }
-        let others = shared.problem.revealing_inputs();
         let time = shared.loaded()?.phases.oracle;
-        let seconds = time.seconds() * others.len() as f64;
         let key = (shared.group.algorithm.name.to_string(), chosen.variant.name.to_string());
         let spent = self.revealed.entry(key).or_default();
+        // Inputs that nothing will be asked about need not be made.
+        if *spent > 0.0 && *spent + time.seconds() > MAX_REVEALING_SECONDS {
+            return None;
+        }
+        let others = shared.problem.revealing_inputs();
+        let seconds = time.seconds() * others.len() as f64;
         if *spent + seconds > MAX_REVEALING_SECONDS {
             if *spent == 0.0 {
                 notes.push(format!(

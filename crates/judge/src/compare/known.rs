@@ -140,9 +140,8 @@ impl KnownFailure {
     /// Says that its pattern matches no case. In a run that `is_whole`, with all cases of the algorithms of `ids`, this is an
     /// error if it is for one of them; another pattern may be for another run. Returns the line, and whether it is an error.
     pub fn unmatched<'a>(&self, is_whole: bool, mut ids: impl Iterator<Item = &'a str>) -> (String, bool) {
-        let algorithm = |id: &'a str| id.split('/').next().unwrap_or_default();
-        let own = self.case.split('/').next().unwrap_or_default();
-        let is_error = is_whole && ids.any(|id| matches(own, algorithm(id)));
+        let of_algorithm = format!("{}/*", self.case.split('/').next().unwrap_or_default());
+        let is_error = is_whole && ids.any(|id| matches(&of_algorithm, id));
         let [level, remedy] = if is_error { ["error:", ": correct or delete it"] } else { ["note     ", ""] };
         let (text, line) = (self.text(), self.line);
         (format!("{level} the [[known]] table {text}, line {line}, matches no case of this run{remedy}\n"), is_error)

@@ -3,7 +3,7 @@
 
 use super::{Compared, Comparison, Difference, Obstacle, Settings, Verdict};
 use crate::basis::printable::{printable, shown_word};
-use crate::basis::units::{self, Nanos, about, counted};
+use crate::basis::units::{self, Nanos, about, and_more, counted};
 use crate::plan::request::Request;
 use crate::record::{CHOOSING, Case, Record};
 use crate::stats::bootstrap::{MIN_RUNS_FOR_SPREAD, Z};
@@ -364,7 +364,7 @@ fn undecided_remarks(
             "To decide {} ({}{}) would take more than {MAX_PROCESSES_PER_SIDE} processes a side{advice}.",
             counted(close.len(), "case"),
             close[0].id,
-            if close.len() > 1 { format!(" and {} more", close.len() - 1) } else { String::new() }
+            and_more(close.len() - 1)
         ));
     }
     remarks.extend(canary_remarks(&cases));

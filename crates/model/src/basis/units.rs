@@ -207,6 +207,11 @@ pub fn uncertainty(error: f64, told: impl Fn(f64) -> String) -> String {
     if error > 1.0 { ">100 %".into() } else { told(error) }
 }
 
+/// Ends a list that leaves out `count` items: ` and 3 more`; empty if it leaves out none.
+pub fn and_more(count: usize) -> String {
+    if count > 0 { format!(" and {count} more") } else { String::new() }
+}
+
 /// Removes trailing zeros of a decimal fraction: `2`, `0.5`, `1000`.
 pub fn trimmed(decimal: &str) -> &str {
     if decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.') } else { decimal }

@@ -140,7 +140,7 @@ impl RunConditions {
             DeviceConditions {
                 device: device.index,
                 cases: measured.len(),
-                canary: TypicalFigure::of(&figures(|own| own.canary().map(|time| time.0.ln())), max_canary_ratio.ln()),
+                canary: TypicalFigure::of(&figures(canary), max_canary_ratio.ln()),
                 best: figures(|own| own.canary_best.map(|best| best.0.ln())).into_iter().reduce(f64::min),
                 clock_mhz: stats::median(&figures(clock)),
                 others: TypicalFigure::of(&figures(|own| own.others), MAX_OTHERS_DIFFERENCE),
@@ -297,7 +297,7 @@ impl DeviceConditions {
         {
             return true;
         }
-        if let (Some(own), Some(typical)) = (canary(measured), self.canary)
+        if let (Some(own), Some(typical)) = (canary(&measured.conditions), self.canary)
             && typical.is_outlier(own)
         {
             return true;
@@ -328,8 +328,8 @@ fn has_no_interval(m: &Measured) -> bool {
 }
 
 /// Returns the logarithm of the canary's time while a case was sampled.
-fn canary(m: &Measured) -> Option<f64> {
-    m.conditions.canary().map(|time| time.0.ln())
+fn canary(conditions: &Conditions) -> Option<f64> {
+    conditions.canary().map(|time| time.0.ln())
 }
 
 #[cfg(test)]

@@ -558,7 +558,7 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
         .collect();
     let (measured, inspected): (Vec<_>, Vec<_>) =
         tuned.results(device, algorithm, spec).into_iter().partition(|result| result.gflops.is_some());
-    let timed: Vec<_> = measured.iter().map(|result| result.variant.clone()).collect();
+    let timed: Vec<_> = measured.iter().map(|result| &*result.variant).collect();
     if failure(first).is_some() || measured.iter().any(|result| result.variant == by_model.name) {
         let mut fastest: Option<(&Variant, &TuningResult)> = None;
         for result in measured {
@@ -574,7 +574,7 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
             let caches = CacheState::suffix(tuned.noted_cache(result));
             // Those that the model expects to be faster.
             let better = candidates.iter().map(|own| &*own.name).take_while(|name| *name != &*variant.name);
-            let untimed: Vec<_> = better.filter(|name| timed.iter().all(|own| own != name)).collect();
+            let untimed: Vec<_> = better.filter(|name| !timed.contains(name)).collect();
             let tie = match &untimed[..] {
                 _ if !result.tie => String::new(),
                 [] => ", too close to others to tell".into(),

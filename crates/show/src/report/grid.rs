@@ -258,8 +258,8 @@ fn is_apart_from_reference(line: &VariantLine, lines: &[VariantLine], size: usiz
         time.map(|time| (time.0, time.0 * error.unwrap_or(f64::from(u8::from(line.competes)))))
     };
     let Some((time, own)) = reach(line) else { return true };
-    let others = lines.iter().filter(|other| other.competes != line.competes).filter_map(reach);
-    others.into_iter().all(|(other, others)| (time - other).abs() > own + others)
+    let mut others = lines.iter().filter(|other| other.competes != line.competes).filter_map(reach);
+    others.all(|(other, others)| (time - other).abs() > own + others)
 }
 
 /// Whether the line's time of a size is the shortest of its class, and has a rival: for a class with caveats, another of

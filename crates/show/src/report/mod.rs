@@ -43,7 +43,4 @@ pub(crate) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".into())
 }
 
-/// Ends a list that leaves out `count` items: ` and 3 more`; empty if it leaves out none.
-pub fn and_more(count: usize) -> String {
-    if count > 0 { format!(" and {count} more") } else { String::new() }
-}
+pub use crate::basis::units::and_more;

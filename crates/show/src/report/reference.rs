@@ -8,6 +8,7 @@ use crate::basis::units::Nanos;
 use crate::case::CaseOptions;
 use crate::plan::axes;
 use crate::record::{Case, CaseSize, Record};
+use crate::stats;
 
 /// Time that another program took for a problem.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,10 +97,9 @@ impl ReferenceTime {
         times.iter().filter(has_same_problem).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
     }
 
-    /// Returns the longer half of its interval as a share of the time; `None` without an interval.
+    /// Returns the ± of the time; `None` without an interval.
     pub fn relative_error(&self) -> Option<f64> {
-        let [low, high] = self.interval?;
-        Some((self.time.0 - low.0).max(high.0 - self.time.0) / self.time.0)
+        self.interval.map(|interval| stats::relative_error(self.time.0, interval.map(|end| end.0)))
     }
 
     /// Returns the speed of `case` relative to this time, with its interval if the case has one; `None` without a time.

@@ -509,3 +509,12 @@ fn names_in_foreign_modules_cannot_inject_toml() {
     let shown = set_option("buffer", "A';touch owned;'", &table(&commented.description)["buffer"][hostile]);
     assert!(shown.starts_with(r#"--set 'buffer."A'\'';touch owned;'\''"={ "#), "{shown}");
 }
+
+#[test]
+fn a_constant_that_is_false_is_written_whatever_its_name() {
+    let text = "[kernel]\nsource = 'k.comp'\n[spec]\nFLAG = false\n[buffer.D]\ntype = 'f32'\nscratch = false\n";
+    let description: Description = toml::from_str(text).expect("a description");
+    let written = table(&description);
+    assert_eq!(written["spec"]["FLAG"], Value::Boolean(false));
+    assert!(written["buffer"]["D"].get("scratch").is_none(), "{written:?}");
+}
