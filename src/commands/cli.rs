@@ -225,7 +225,7 @@ pub enum Command {
     },
     /// Measure built-in kernels; verify every answer first
     #[command(
-        after_long_help = "With --compare the exit code is that of `compare` (0 same or faster, 1 slower or wrong, \
+        after_long_help = "With --compare, the exit code is that of `compare` (0 same or faster, 1 slower or wrong, \
         4 undecided) unless the measurement itself failed.\n\n\
         Examples:\n  \
         gpukern bench matmul  every variant at the default sizes\n  \
@@ -302,13 +302,13 @@ pub enum Command {
     Compare(CompareArgs),
     /// Did a change in git make a kernel slower or wrong?
     ///
-    /// Measures the kernels of gpukern.toml in turns, as they are now (uncommitted changes included) and as they were at the
-    /// commit BASE, and compares them. Writes candidate.json, baseline.json, comparison.json, comparison.md, junit.xml and
-    /// report.html to the folder gpukern-results. See `gpukern help ci`.
+    /// Measures the kernels that gpukern.toml lists, alternating between their present versions (uncommitted changes
+    /// included) and those of the commit BASE, and compares the two. Writes candidate.json, baseline.json,
+    /// comparison.json, comparison.md, junit.xml and report.html to the folder gpukern-results. See `gpukern help ci`.
     #[command(
         after_long_help = "Exit codes: 0 no case is slower · 1 a kernel became slower, wrong or unverified, fails or is gone · \
         2 usage error, or nothing to compare · 3 the device failed · 4 undecided or wrong on both sides. If BASE has no \
-        gpukern.toml, only wrong answers and failures fail; if it cannot be measured, the exit code is 1.\n\n\
+        gpukern.toml, only wrong answers and failures count. If BASE cannot be measured, the exit code is 1.\n\n\
         Examples:\n  \
         gpukern compare-commits main                   what a branch changed\n  \
         gpukern compare-commits HEAD                   what is not committed yet\n  \
@@ -557,7 +557,7 @@ pub struct BenchArgs {
     #[arg(long, hide = true, value_name = "FILE", requires = "beside")]
     pub gate: Option<PathBuf>,
 
-    /// Show what `--variant auto` chooses from, instead of cases
+    /// Show what `--variant auto` chooses from, instead of the usual table
     ///
     /// It measures the best of each variant that the model covers, and the WAYS candidates predicted to be fastest
     /// [default: 12]. `--json` writes these times in place of a record.
@@ -656,7 +656,7 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "AXIS=VALUES")]
     pub size: Vec<String>,
 
-    /// Only these (--against's, too): 'softmax*'
+    /// Only these, also of --against: 'softmax*'
     #[arg(long, short = 'V', value_name = "NAME,..", value_delimiter = ',')]
     pub variant: Vec<String>,
 
@@ -693,8 +693,8 @@ pub struct RunArgs {
 
     /// Measure these built-in variants too
     ///
-    /// They solve the reference's `builtin`, take turns with your kernel, and use the tiles that `gpukern tune` found. `auto` is
-    /// the fastest that `tune` measured, otherwise the one that a model predicts.
+    /// They solve the problem of the reference's `builtin`, take turns with your kernel, and use the tiles that
+    /// `gpukern tune` found. `auto` is the fastest that `tune` measured, otherwise the one that a model predicts.
     #[arg(long, value_name = "VARIANT,..", value_delimiter = ',')]
     pub against: Vec<String>,
 
@@ -708,8 +708,8 @@ pub struct RunArgs {
 
     /// Test whether the second kernel is faster: run k.toml a.comp b.comp --ab
     ///
-    /// The first kernel, or the first of two choices in [spec], is the baseline; with --against, a built-in variant is, unless -V gives the order.
-    /// The two take turns, and each size gets a verdict.
+    /// The first kernel, or the first of two choices in [spec], is the baseline; with --against, the built-in variant
+    /// is the baseline, unless -V gives the order. The two take turns, and each size gets a verdict.
     #[arg(long, conflicts_with_all = ["watch", "compare", "resume", "energy", "sources"])]
     pub ab: bool,
 
@@ -865,7 +865,7 @@ pub struct Judging {
 
     /// Assume that medians of two processes differ by at most this much in 95 % of pairs
     ///
-    /// [default: 1%; 20% if fewer than three processes ran on a software device].
+    /// [default: 1%; 20% if fewer than three processes ran on a software device]
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub process_noise: Option<String>,
 
@@ -1141,8 +1141,7 @@ pub struct VerifyArgs {
 
     /// Verify the cases of this TOML file instead
     ///
-    /// The file is one for `bench --config`. Its [[bench]] tables are verified at their own sizes, and so are its
-    /// [[run]] tables.
+    /// It is a file for `bench --config`; its [[bench]] and [[run]] tables are verified at their own sizes.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "variant", "size", "quick", "full"])]
     pub config: Option<PathBuf>,
 
@@ -1179,8 +1178,8 @@ pub struct VerifyArgs {
     /// Accept the known failures in this file
     ///
     /// A TOML file of `[[known]]` tables with `case` (an id, or a pattern with `*`), a `reason` and, if it matters, a
-    /// `status` (rejected, failed, crashed or timed-out). New failures, known ones that pass and tables that match no
-    /// case of a whole run are errors.
+    /// `status` (rejected, failed, crashed or timed-out). These are errors: a new failure, a known one that passes and,
+    /// in a complete run, a table that matches no case.
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
 
@@ -1260,12 +1259,13 @@ pub struct SanitizeArgs {
 
     /// Schedules to try at each sub-group size
     ///
-    /// The first runs everything in order. Others choose the order of work-groups and sub-groups, how lanes reconverge
-    /// and where cooperative matrices keep their elements; --seed chooses other ones.
+    /// The first runs everything in order. The others vary the order of work-groups and sub-groups, which side of a
+    /// branch goes first, how lanes reconverge, and where cooperative matrices keep their elements; --seed chooses
+    /// different ones.
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub schedules: u32,
 
-    /// Arithmetic: exact, or loose to err as far as Vulkan allows
+    /// Arithmetic: exact, or loose, which errs as far as Vulkan allows
     ///
     /// `loose` adds runs in which every operation errs, as devices may. An answer outside its tolerance is then a
     /// fault of precision.
@@ -1279,8 +1279,8 @@ pub struct SanitizeArgs {
     /// Accept the known faults in this file
     ///
     /// A TOML file of `[[known]]` tables with `case` (an id, or a pattern with `*`), a `reason` and, if it matters, the
-    /// id of a `fault`. Faults that are not listed, listed ones that are gone and tables of a fault that match no case
-    /// of a whole run are errors.
+    /// id of a `fault`. These are errors: a fault that is not listed, a listed one that is gone and, in a complete run,
+    /// a table with a `fault` that matches no case.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
 
@@ -1439,7 +1439,7 @@ pub struct CompareArgs {
 pub struct CompareCommitsArgs {
     /// The commit to compare with: a branch, tag or hash
     ///
-    /// The default suits the merge that CI checks out: it is the merge's target.
+    /// The default is for CI, which checks out a merge: HEAD^1 is then the target branch.
     #[arg(value_name = "BASE", default_value = "HEAD^1")]
     pub base: String,
 

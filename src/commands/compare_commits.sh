@@ -18,7 +18,7 @@ progress() { echo "$1" >&2; }
 # Everything is checked before the results of the last run are replaced.
 base=$1 config=$2 prepare=$3 bench=$4 processes=$5 min_effect=$6 gate=$7 allow=$8 repeated=$9
 # Git's own message says what to do if the folder belongs to somebody else.
-top=$(git rev-parse --show-toplevel) || mistake "run it in a git repository"
+top=$(git rev-parse --show-toplevel) || mistake "run \`gpukern compare-commits\` in a git repository"
 cd "$top"
 if ! commit=$(git rev-parse --quiet --verify "$base^{commit}"); then
     if git rev-parse --quiet --verify "origin/$base^{commit}" > /dev/null; then

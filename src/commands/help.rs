@@ -148,7 +148,7 @@ pub(super) fn is_command(subject: &[String]) -> bool {
 }
 
 fn help() -> Arg {
-    let text = "Print this help (--help: in full)";
+    let text = "Print help (-h: short, --help: in full)";
     Arg::new("help").long("help").short('h').action(ArgAction::Help).help(text)
 }
 

@@ -154,6 +154,10 @@ pub(super) fn measure_and_report(
     if let Some(keeper) = keeper {
         answer.add_late_note(keeper.save(&pooled));
     }
+    let is_measured = |own: &&UserKernels| pooled.cases.iter().any(|case| case.algorithm == own.name);
+    // The baseline's kernels beside those of a candidate are of another commit.
+    let measured: Vec<_> = setup.kernels.iter().filter(|own| planned.sides.is_none() && is_measured(own)).collect();
+    answer.notes += &run::notes_on_kernels(&measured, request);
     if let Some(rounds) = rounds {
         let judged = rounds.judge(record, call);
         let stdout_is_record = is_written && path == Some(Path::new("-"));
@@ -198,9 +202,11 @@ fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels], host: &Hos
         );
         return hints;
     }
-    if record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
+    if kernels.iter().all(UserKernels::are_simulated)
+        && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_)))
+    {
         hints.push_str(
-            "note      if the cause is not clear: `gpukern sanitize` finds races and indices out of bounds\n",
+            "note      if the cause is not clear, run `gpukern sanitize`, which finds races and out-of-bounds indices\n",
         );
     }
     let limit = record.devices.iter().filter_map(|device| device.limits.loop_iterations).min();

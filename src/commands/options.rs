@@ -223,8 +223,9 @@ fn measuring() -> Vec<Entry<Request>> {
         }),
         list(
             "only ID",
-            "Measure only the cases with this id or pattern; repeatable\n\nAn id, as records and errors have it, or words \
-             of one (naive/64x64x64), or a pattern ('*/tile-*'). With --resume, complete only these.",
+            "Measure only the cases with this id or pattern; repeatable\n\nTakes an id as \
+             records and errors print it, words of \
+             an id (naive/64x64x64), or a pattern ('*/tile-*'). With --resume, completes only these.",
             |target: &mut Request| &mut target.only,
         ),
     ]
@@ -367,8 +368,8 @@ impl Options for VulkanOptions {
             time(
                 "timeout TIME",
                 "30s",
-                "Abandon a driver call, and its case, after this time\n\nPipeline compilation and a description's \
-                 commands get ten times this (compilation by `inspect`: just this); a call that was slow before gets ten times its earlier time.",
+                "Abandon a driver call, and its case, after this time\n\nPipeline compilation (except in \
+                 `inspect`) and a description's commands get ten times as long. A call that was slow before gets ten times its earlier time.",
                 |target: &mut Self| &mut target.timeout,
             ),
             time(

@@ -705,8 +705,9 @@ fn without_names(mut problem: ResolvedProblem) -> ResolvedProblem {
     problem
 }
 
-/// Removes references with their modules, and tolerances.
+/// Removes references with their modules, tolerances, and what is only said to the user.
 fn without_checks(mut problem: ResolvedProblem) -> ResolvedProblem {
+    (problem.commands, problem.left_out, problem.partial_groups) = (vec![], vec![], None);
     let mut used = vec![];
     for point in &mut problem.points {
         point.reference = Reference::None;

@@ -73,7 +73,7 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
         }
         ErrorKind::UnknownArgument => format!("unexpected argument '{}'; usage: {usage}", brief(word)),
         ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
-            format!("{word} lacks its value; `{typed} --help` explains it")
+            format!("{word} needs a value; `{typed} --help` describes it")
         }
         ErrorKind::InvalidValue => {
             let known = texts(ContextKind::ValidValue);
@@ -352,7 +352,7 @@ mod tests {
             ("compare a.json", "<CANDIDATE> is missing; usage: gpukern compare [OPTIONS] <BASELINE> <CANDIDATE>"),
             ("bench --table x", "unknown value 'x' for '--table'; available: compact, long, both"),
             ("bench matmul --processes x", "malformed value 'x' for '--processes'; write a whole number"),
-            ("bench matmul --json", "--json lacks its value; `gpukern bench --help` explains it"),
+            ("bench matmul --json", "--json needs a value; `gpukern bench --help` describes it"),
             ("list a b", "unexpected argument 'b'; usage: gpukern list [OPTIONS] [ALGORITHM]"),
             ("capture --call 0 -o d -- x", "malformed value '0' for '--call'; write 1 or more"),
             ("bench matmul --processes=-3", "malformed value '-3' for '--processes'; write a number from 1 to 1000"),

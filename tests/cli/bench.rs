@@ -109,6 +109,12 @@ fn figures_of_others_stand_beside_the_measured_ones() {
     let said = stdout(&expect_exit(&mut report(&["--table=long"]), 0));
     let note = "note --reference has no time for a case of this record, such as matmul,f32,8 (algorithm,dtype,size)";
     assert!(words(&said).contains(note), "{said}");
+    // A mistyped size would go unnoticed among right ones; times of other algorithms are for other runs.
+    let figures = "matmul,f32,8,1 ns,magic\nmatmul,f32,88,1 ns,magic\nlu,f32,8,1 ns,magic\n";
+    std::fs::write(&path, format!("algorithm,dtype,size,time,source\n{figures}")).expect("written");
+    let said = stdout(&expect_exit(&mut report(&["--table=long"]), 0));
+    let note = "note --reference: 1 of 3 times for no case here, such as matmul,f32,88";
+    assert!(words(&said).contains(note), "{said}");
     std::fs::write(&path, "algorithm,dtype,size,time,source\nmatmul,f32,16,soon,magic\n").expect("written");
     expect_refusal(
         &mut bench("--json"),

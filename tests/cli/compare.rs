@@ -169,7 +169,7 @@ fn few_or_noisy_samples_are_undecided() {
     let again = records.record("again.json", &quiet("d", 1e6));
     insta::assert_snapshot!(findings(&[&a, &again, "--process-noise", "50%"], 4), @"
     all cases: a side has only 1 process
-    all cases: with fewer than 3 processes a side, ±50 % between processes is
+    all cases: with fewer than 3 processes per side, ±50 % between processes is
       assumed
 
     undecided: lu/case-1/1024x1024 takes 0.6598 … 1.491 times as long (95 %
@@ -587,8 +587,11 @@ fn the_commands_that_a_comparison_prints_run_as_they_are() {
         expect_exit(short_bench(&["--json", path]).env("LP_NUM_THREADS", threads), 0);
     }
     let text = stdout(&run(gpukern(&["compare", &old, &new, "--force"]).env("COLUMNS", "80")));
-    let recipe =
-        text.split_once("this should decide ").and_then(|(_, rest)| rest.split_once(":\n")).expect("commands").1;
+    let recipe = text
+        .split_once("these commands should decide ")
+        .and_then(|(_, rest)| rest.split_once(":\n"))
+        .expect("commands")
+        .1;
     let mut shell = Command::new("sh");
     let output = shell.args(["-c", recipe]).env("COLUMNS", "80").env("GPUKERN_CONFIG", "").output().expect("a shell");
     let followed = stdout(&output);
@@ -779,7 +782,7 @@ fn a_baseline_that_cannot_be_compared_loses_nothing_that_was_measured() {
     let output = expect_exit(short_bench(&["--compare", &other, "--json"]).arg(&path), 2);
     check_text(
         line(&stderr(&output), "error: "),
-        "error: no case was measured on both sides; one only in the baseline: lu/naive, one only in the candidate: \
+        "error: no case was measured on both sides: the baseline has, for example, lu/naive, and the candidate \
          matmul/naive",
     );
     assert!(stdout(&output).is_empty());
@@ -791,8 +794,8 @@ fn a_baseline_that_cannot_be_compared_loses_nothing_that_was_measured() {
     let output = expect_exit(short_bench(&["--compare", &larger, "--json"]).arg(&path), 2);
     check_text(
         line(&stderr(&output), "error: "),
-        "error: no case was measured on both sides; one only in the baseline: matmul/naive/f32/24x24x24, one only in \
-         the candidate: matmul/naive/f32/16x16x16; cases are matched by id; to compare two variants or kernels, use \
+        "error: no case was measured on both sides: the baseline has, for example, matmul/naive/f32/24x24x24, and the \
+         candidate matmul/naive/f32/16x16x16. Cases are matched by id. To compare two variants or kernels, use \
          `gpukern ab` or `gpukern run k.toml a.comp b.comp --ab`",
     );
     assert!(path.is_file());

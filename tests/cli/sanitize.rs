@@ -130,13 +130,55 @@ fn a_remedy_is_for_what_the_invocation_waits_for() {
     }
 }
 
+/// Returns the words that `sanitize` prints about a kernel with this body, which has `i`, `x` (zero at first) and `y`.
+fn sanitized(body: &str, description: &str, options: &[&str]) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!(
+        "[kernel]\nsource = 'k.comp'\n[dispatch]\ngroups = [4, 1, 1]\n[buffer.X]\ntype = 'u32'\nshape = [256]\n\
+         fill = 'zero'\n[buffer.Y]\ntype = 'u32'\nshape = [256]\n{description}"
+    );
+    std::fs::write(folder.path().join("k.toml"), text).expect("written");
+    let code = format!(
+        "#version 450\n#extension GL_KHR_memory_scope_semantics : require\nlayout(local_size_x = 64) in;\n\
+         layout(binding = 0) buffer X {{ uint x[]; }};\nlayout(binding = 1) buffer Y {{ uint y[]; }};\nshared uint s;\n\
+         void main() {{ uint i = gl_GlobalInvocationID.x, l = i % 64;\n{body} }}\n"
+    );
+    std::fs::write(folder.path().join("k.comp"), code).expect("written");
+    let text = super::stdout(&run(gpukern(&["sanitize", "k.toml"]).args(options).current_dir(folder.path())));
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_lane_that_another_waits_for_may_be_on_either_side_of_a_branch() {
+    for wait in [
+        "if (l != 5) { while (atomicAdd(s, 0) == 0); } else atomicExchange(s, 1);",
+        "if (l == 5) atomicExchange(s, 1); else while (atomicAdd(s, 0) == 0);",
+    ] {
+        let words = sanitized(&format!("if (l == 0) s = 0; barrier();\n{wait}\ny[i] = i;"), "", &[]);
+        assert!(words.contains("may wait forever k.comp:9 waits for another invocation of its sub-group"), "{words}");
+    }
+}
+
+#[test]
+fn a_wrong_answer_is_that_of_an_element_left_out_or_of_a_changed_input() {
+    let reference = "[reference]\nfile = 'y.bin'\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("y.bin");
+    let answer: Vec<u8> = (0..256_u32).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(&file, answer).expect("written");
+    let reference = reference.replace("y.bin", file.to_str().expect("UTF-8"));
+    for (body, said) in [
+        ("y[i] = i;", "no faults in 1 case"),
+        ("if (i < 250) y[i] = i;", "nothing writes Y[250], and the answer is wrong remedy: look whether the grid"),
+        ("x[i] = 1; y[i] = i;", "the kernel changed its input X; give X a check if it is meant to change"),
+    ] {
+        let words = sanitized(body, &reference, &[]);
+        assert!(words.contains(said), "{body}: {words}");
+    }
+}
+
 #[test]
 fn a_race_despite_an_atomic_or_a_barrier_has_a_remedy_of_its_own() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let description = folder.path().join("k.toml");
-    let text = "[kernel]\nsource = 'k.comp'\n[dispatch]\ngroups = [4, 1, 1]\n[buffer.X]\ntype = 'u32'\nshape = [256]\n\
-                fill = 'zero'\n[buffer.Y]\ntype = 'u32'\nshape = [256]\n";
-    std::fs::write(&description, text).expect("written");
     for (body, remedy) in [
         (
             "atomicAdd(x[0], 1u, gl_ScopeWorkgroup, gl_StorageSemanticsBuffer, gl_SemanticsRelaxed); y[i] = i;",
@@ -151,16 +193,12 @@ fn a_race_despite_an_atomic_or_a_barrier_has_a_remedy_of_its_own() {
             "a barrier between that does not order buffers remedy: memoryBarrierBuffer() before that barrier",
         ),
         ("x[i / 64] = i + 1; barrier(); y[i] = i;", "remedy: an index of its own for each invocation"),
+        ("x[l] = x[l] + 1; y[i] = i;", "remedy: an atomic in line 8, such as atomicAdd(), in place of the update"),
+        ("if (y[l] != i) x[l] += 2; y[i] = i;", "remedy: an atomic in line 8, such as atomicAdd(), in place of"),
+        ("x[l] = x[l] + x[l + 1] + i;", "remedy: two dispatches"),
     ] {
-        let code = format!(
-            "#version 450\n#extension GL_KHR_memory_scope_semantics : require\nlayout(local_size_x = 64) in;\n\
-             layout(binding = 0) buffer X {{ uint x[]; }};\nlayout(binding = 1) buffer Y {{ uint y[]; }};\n\
-             void main() {{ uint i = gl_GlobalInvocationID.x; {body} }}\n"
-        );
-        std::fs::write(folder.path().join("k.comp"), code).expect("written");
-        let text = super::stdout(&run(gpukern(&["sanitize", "--schedules=1"]).arg(&description)));
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains(remedy), "{text}");
+        let words = sanitized(body, "", &["--schedules=1"]);
+        assert!(words.contains(remedy), "{words}");
     }
 }
 

@@ -130,7 +130,7 @@ pub fn judge(samples: &[Nanos], elapsed: Duration, sampling: &Sampling) -> Sampl
 }
 
 /// Ratio of run times above which the contents of buffers may be the cause.
-pub const CONTENTS_RATIO: f64 = 1.2;
+const CONTENTS_RATIO: f64 = 1.2;
 /// Length of a comparison: at most `max_pairs` of runs; fewer, but `min_pairs` at least, after `max_time` on the device.
 struct ComparisonLength {
     min_pairs: usize,

@@ -1,5 +1,6 @@
 //! Order of blocks by natural loops, as compilers without maximal reconvergence lay them out: a block from which a loop
-//! cannot be continued, such as one that ends in a `break`, runs behind the loop, when all lanes have left it.
+//! cannot be continued, such as one that ends in a `break`, runs behind the loop, when all lanes have left it. And order
+//! of blocks with the sides of each branch exchanged.
 
 use crate::code::{Code, RegisterOp};
 
@@ -35,6 +36,32 @@ pub(crate) fn natural_ranks(code: &Code) -> Vec<u32> {
                 stack.push((target, exits_last(&successors, &loops, target)));
             }
             Some(_) => {}
+        }
+    }
+    ranks
+}
+
+/// Returns the rank of each block if the lanes that take the other side of a branch go first. The sides of a selection lie
+/// behind one another in the code, before its merge block.
+pub(crate) fn swapped_ranks(code: &Code) -> Vec<u32> {
+    let count = code.blocks.len();
+    let mut ranks = vec![0; count];
+    let mut order = 0..;
+    let mut ranges = vec![(0, count)];
+    while let Some((block, end)) = ranges.pop().filter(|_| count > 0) {
+        if block == end {
+            continue;
+        }
+        ranks[block] = order.next().unwrap_or_default();
+        let mut sides = successors(code, block);
+        sides.sort_unstable();
+        match (code.merges[block].map(|merge| merge as usize), &sides[..]) {
+            (Some(merge), &[first, second])
+                if first == block + 1 && (first + 1..merge).contains(&second) && merge <= end =>
+            {
+                ranges.extend([(merge, end), (first, second), (second, merge)]);
+            }
+            _ => ranges.push((block + 1, end)),
         }
     }
     ranks

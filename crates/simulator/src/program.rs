@@ -56,6 +56,8 @@ pub struct Simulated {
     pub outputs: Vec<HostArray>,
     /// Index of the first element of each output that nothing wrote.
     pub unwritten: Vec<Option<usize>>,
+    /// Name of an input that the program changed, although it is no output.
+    pub changed_input: Option<String>,
     pub faults: Vec<KernelFault>,
     /// Instructions times active lanes.
     pub lane_operations: u64,
@@ -141,10 +143,25 @@ pub fn simulate(
         unwritten.push(element.filter(|at| bytes[at * size..][..size] == filler(number, size as u64)));
         outputs.push(output);
     }
+    let read = specs.iter().enumerate().filter(|(_, spec)| spec.role.is_input());
+    let changed = read.zip(inputs).find(|((number, spec), input)| {
+        let bytes = input.as_bytes();
+        !spec.role.is_output() && run.memory.bytes(*number as u32)[..bytes.len()] != *bytes
+    });
+    let changed_input = changed.map(|((_, spec), _)| spec.name.to_string());
     let faults = run.reporter.finish(&run.memory);
     let ProgramRun { lane_operations, assumed_progress, reporter, .. } = run;
     let FaultReporter { matrix_element, exchanges, .. } = reporter;
-    Ok(Simulated { outputs, unwritten, faults, lane_operations, assumed_progress, matrix_element, exchanges })
+    Ok(Simulated {
+        outputs,
+        unwritten,
+        changed_input,
+        faults,
+        lane_operations,
+        assumed_progress,
+        matrix_element,
+        exchanges,
+    })
 }
 
 /// Returns what fills this many bytes of a buffer of this number that nothing has written.

@@ -466,17 +466,31 @@ fn remedy_of_accesses(
     Some(if is_across { atomic + dispatches } else { format!("{barrier}; if any order will do, {atomic}") })
 }
 
-/// Returns the line of a race that updates an element in place, as `bins[i] += 1`. A line that names the array twice, as
-/// `sums[i] += sums[i + 1]`, needs barriers instead.
+/// Returns the line of a race that updates an element in place, as `bins[i] += 1` and `bins[i] = bins[i] + 1` do. A line
+/// that names another element of the array, as `sums[i] += sums[i + 1]`, needs barriers instead.
 fn updated_in(fault: &KernelFault) -> Option<u32> {
     let is_race = matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage | FaultKind::Lockstep);
     let place = fault.at.as_ref().filter(|_| is_race && fault.at == fault.other)?;
     let (text, (_, line)) = (place.text.as_ref()?, place.line.as_ref()?);
     let mut operators = ["+=", "-=", "|=", "&=", "^=", "++", "--"].into_iter();
-    let updated = operators.find_map(|operator| Some(text.split_once(operator)?.0))?;
-    let array = updated.split_once('[').map_or(updated, |(array, _)| array).trim_end();
-    let name = array.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-    (text.matches(&format!("{name}[")).count() < 2).then_some(*line)
+    let (updated, rest) =
+        operators.find_map(|operator| text.split_once(operator)).or_else(|| text.split_once(" = "))?;
+    let element = element_at_end(updated);
+    let name = element.split('[').next().filter(|name| !name.is_empty())?;
+    let named = text.matches(&format!("{name}[")).count();
+    let is_in_place = text.contains(&format!("{element} = ")) && rest.contains(element) && named == 2;
+    (is_in_place || !text.contains(&format!("{element} = ")) && named < 2).then_some(*line)
+}
+
+/// Returns the element that a text ends with: `bins[l]` of `if (h[l] != 0) bins[l]`.
+fn element_at_end(text: &str) -> &str {
+    let text = text.trim_end();
+    let mut depth = 0;
+    let begin = text.char_indices().rev().find(|(_, c)| {
+        depth += i32::from(*c == ']') - i32::from(*c == '[');
+        depth <= 0 && *c != '[' && !c.is_alphanumeric() && !"_.".contains(*c)
+    });
+    begin.map_or(text, |(at, c)| &text[at + c.len_utf8()..])
 }
 
 /// Says what to do about a fault: about races, by their lines. `passed` is the memory that a barrier between does not order,
@@ -509,7 +523,11 @@ fn remedy(
             None => format!("after line {there}"),
         },
         (Some((_, here)), Some((_, there))) if there == here => {
-            let iteration = if carried.is_some() { ", or in each iteration of the loop around it" } else { "" };
+            let iteration = if carried.is_some() {
+                ", or in each iteration of the loop around it, if every invocation runs it equally often"
+            } else {
+                ""
+            };
             format!("between the two accesses of line {here}{iteration}")
         }
         (Some((_, here)), Some((_, there))) => format!("between lines {} and {}", here.min(there), here.max(there)),

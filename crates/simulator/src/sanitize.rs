@@ -183,8 +183,13 @@ pub(crate) const SUBGROUP_BARRIER: &str = "subgroupBarrier() ";
 impl CaseReport {
     /// Drops consequences of races: reliance on lockstep at the same places, which is the same race at sub-group sizes where
     /// one sub-group has both invocations, and values that were read before the other invocation wrote them. A value that is
-    /// undefined at a sub-group size without the race has another cause.
+    /// undefined at a sub-group size without the race has another cause. That nothing writes an element explains an answer
+    /// only where nothing else does.
     fn drop_consequences(&mut self) {
+        let is_left_out = |fault: &KernelFault| fault.kind == FaultKind::Uninitialised && fault.at.is_none();
+        if !self.faults.iter().all(is_left_out) {
+            self.faults.retain(|fault| !is_left_out(fault));
+        }
         let is_race = |fault: &KernelFault| matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage);
         let is_there = |race: &KernelFault, fault: &KernelFault| {
             let is_swapped = (&race.at, &race.other) == (&fault.other, &fault.at);
@@ -458,6 +463,11 @@ impl PosedCase<'_> {
                 }
             }
         }
+        if let Some(element) = unwritten_element(oracle, &counted.unwritten).filter(|_| wrong.is_some()) {
+            let what = format!("nothing writes {element}, and the answer is wrong");
+            let remedy = "look whether the grid, or an `if`, leaves it out".into();
+            counted.faults.push(KernelFault { remedy, ..fault_of_answer(FaultKind::Uninitialised, sized, what) });
+        }
         report.count(sized.0, counted);
         JudgedRun { run, answer, matrix_element, wrong: Ok(wrong), differs: None }
     }
@@ -544,6 +554,10 @@ impl CaseReport {
 
     /// Returns what is wrong with the answer of a run, if anything.
     fn wrong(&mut self, program: &Program, oracle: &dyn Oracle, simulated: &Simulated) -> Option<String> {
+        // Built-in kernels may use their inputs up.
+        if let Some(name) = simulated.changed_input.as_ref().filter(|_| program.is_users()) {
+            return Some(format!("the kernel changed its input {name}; give {name} a check if it is meant to change"));
+        }
         let mut check = match oracle.check(&simulated.outputs) {
             Ok(check) => check,
             Err(reason) => return Some(reason),

@@ -304,6 +304,11 @@ impl UserKernels {
         )
     }
 
+    /// Whether the simulator can run the kernels: it has no images.
+    pub fn are_simulated(&self) -> bool {
+        self.problem.points.iter().flat_map(|point| &point.buffers).all(|buffer| buffer.image.is_none())
+    }
+
     /// Whether more than one kernel competes.
     pub fn has_several_kernels(&self) -> bool {
         let configurations = &self.problem.configurations;

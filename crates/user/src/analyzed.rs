@@ -24,8 +24,12 @@ pub(super) struct AnalyzedPass<'a> {
     is_by_group: bool,
     /// Elements along each axis that an invocation works on.
     per_invocation: [f64; 3],
-    /// Specialization constants that are factors of that number, with their defaults.
+    /// Extents of a work-group.
+    local_size: [i64; 3],
+    /// Specialization constants that are factors of the elements of a work-group along each axis, with their defaults.
     factors: [Vec<(String, f64)>; 3],
+    /// Whether those elements stay as many when a constant makes the work-group larger along each axis.
+    is_fixed: [bool; 3],
 }
 
 /// Returns the name of a member without those of the structures around it, in lower case.
@@ -77,7 +81,9 @@ impl<'a> AnalyzedPass<'a> {
             reach: None,
             is_by_group,
             per_invocation,
+            local_size: pass.default_local_size(),
             factors: [const { vec![] }; 3],
+            is_fixed: [false; 3],
         };
         let words = &pass.compiled.spirv;
         let unknown = vec![None; analyzed.parameters.len()];
@@ -91,8 +97,8 @@ impl<'a> AnalyzedPass<'a> {
                 reach.per_invocation.map(|elements| if is_several(elements) { elements } else { 1.0 });
             if analyzed.per_invocation != [1.0; 3] {
                 analyzed.reach = analyzed.reach_with_values(words, &found);
-                analyzed.find_factors(&found);
             }
+            analyzed.find_factors(&found);
         }
         // A group whose number is multiplied by an extent works on a row: it is the number of no part of N.
         if analyzed.dimensions() == 1 && (found.has_rows || analyzed.divides_products()) {
@@ -139,7 +145,7 @@ impl<'a> AnalyzedPass<'a> {
             parameters: &parameters,
             values,
             indices: self.accesses.iter().map(|access| access.indexes).collect(),
-            local_size: self.pass.default_local_size(),
+            local_size: self.local_size,
             dimensions: self.dimensions(),
             per_invocation: self.per_invocation,
             is_by_group: self.is_by_group,
@@ -148,28 +154,32 @@ impl<'a> AnalyzedPass<'a> {
         analyze(words, assumed)
     }
 
-    /// Finds the specialization constants by which the elements of an invocation grow, by analyzing the kernel with twice the
+    /// Finds the specialization constants by which the elements of a work-group grow, by analyzing the kernel with twice the
     /// default of each.
     fn find_factors(&mut self, found: &Reach) {
-        let elements = self.per_invocation;
+        let (elements, local_size) = (self.per_invocation, self.local_size);
         let integers = self.pass.interface.constants.iter().filter(|constant| {
             let is_integer = matches!(constant.scalar, Scalar::Int { bits: 32, .. });
-            // Sizes of work-groups are local_x, …
-            let sets_size = self.pass.local_size(|id| (id == constant.id).then_some(-1)).contains(&-1);
-            is_integer && !constant.name.is_empty() && (2..1 << 16).contains(&constant.default) && !sets_size
+            is_integer && !constant.name.is_empty() && (1..1 << 16).contains(&constant.default)
         });
         for constant in integers.take(MAX_CONSTANTS) {
             let words = with_constant(&self.pass.compiled.spirv, constant.id, 2 * constant.default as u32);
+            let is_set = self.pass.local_size(|id| (id == constant.id).then_some(-1)).map(|extent| extent == -1);
+            for axis in (0..3).filter(|axis| is_set[*axis]) {
+                self.local_size[axis] *= 2;
+            }
             self.per_invocation = [1.0; 3];
             let doubled = self.reach_with_values(&words, found).map_or(elements, |reach| reach.per_invocation);
-            let value = constant.default as f64;
-            let is_factor = |axis: &usize| doubled[*axis] == 2.0 * elements[*axis] && elements[*axis] % value == 0.0;
-            self.per_invocation = elements;
-            for axis in (0..3).filter(is_factor) {
-                self.factors[axis].push((constant.name.to_string(), value));
-                self.per_invocation[axis] = doubled[axis];
+            (self.per_invocation, self.local_size) = (elements, local_size);
+            for axis in 0..3 {
+                match doubled[axis] / elements[axis] {
+                    2.0 if !is_set[axis] => {
+                        self.factors[axis].push((constant.name.to_string(), constant.default as f64))
+                    }
+                    0.5 if is_set[axis] => self.is_fixed[axis] = true,
+                    _ => {}
+                }
             }
-            self.per_invocation = elements;
         }
     }
 
@@ -351,22 +361,34 @@ impl<'a> AnalyzedPass<'a> {
         }
     }
 
+    /// Takes the constants that are factors along an axis out of a number of elements. Returns the rest and their names.
+    fn factored(&self, axis: usize, mut elements: f64) -> (f64, Vec<&str>) {
+        let mut names = vec![];
+        for (name, value) in &self.factors[axis] {
+            if elements % value == 0.0 {
+                elements /= value;
+                names.push(&**name);
+            }
+        }
+        (elements, names)
+    }
+
     /// Returns the work-groups that cover the axes.
     pub(super) fn grid_groups(&self) -> Vec<Formula> {
         let mut groups = vec![];
         for (axis, direction) in GRID_AXES.iter().zip(["x", "y", "z"]).take(self.dimensions()) {
-            let mut elements = self.per_invocation[groups.len()];
-            let mut factor = String::new();
-            for (name, value) in &self.factors[groups.len()] {
-                if elements % value == 0.0 {
-                    elements /= value;
-                    factor.extend([name, "*"]);
-                }
-            }
-            if elements > 1.0 {
-                factor = format!("{elements}*{factor}");
-            }
-            groups.push(Formula::Text(format!("cdiv({axis}, {factor}local_{direction})")));
+            let index = groups.len();
+            let elements = self.per_invocation[index];
+            let of_invocation = self.factored(index, elements);
+            let of_group = self.factored(index, elements * self.local_size[index] as f64);
+            // A tile of TILE rows has as many, however many invocations work on it.
+            let is_of_group = self.is_fixed[index] || of_group.1.len() > of_invocation.1.len();
+            let (rest, mut names) = if is_of_group { of_group } else { of_invocation };
+            let local = format!("local_{direction}");
+            names.extend((!is_of_group).then_some(&*local));
+            let number = (rest > 1.0 || names.is_empty()).then(|| format!("{rest}*")).unwrap_or_default();
+            let divisor = format!("{number}{}", names.join("*"));
+            groups.push(Formula::Text(format!("cdiv({axis}, {})", divisor.trim_end_matches('*'))));
         }
         if self.is_by_group {
             groups[0] = Formula::Text("M".into());

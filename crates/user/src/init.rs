@@ -68,9 +68,12 @@ fn template(described: &Described) -> Result<Commented, Fault> {
     let analyzed = AnalyzedPass::new(pass);
     let mut commented = Commented::default();
     let name = Path::new(&pass.source).file_name().map_or(pass.source.as_str().into(), OsStr::to_string_lossy);
+    // The simulator has no images.
+    let has_images = pass.interface.slots.iter().any(|slot| slot.blocks.iter().any(|block| block.image.is_some()));
+    let then = if has_images { "." } else { ", and `gpukern sanitize` finds its races." };
     commented.head = format!(
         "# What gpukern found in {}. Lines marked (…) are guesses: check them.\n# `gpukern help description` explains the \
-         fields. Then `gpukern run` verifies\n# and times the kernel, and `gpukern sanitize` finds its races.\n",
+         fields. Then `gpukern run` verifies\n# and times the kernel{then}\n",
         printable(&name)
     );
     let fields = described.description.kernel.clone().unwrap_or_default();

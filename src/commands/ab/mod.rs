@@ -12,9 +12,9 @@ use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
 use crate::basis::random::{generator, orders_seed};
 use crate::case::check;
-use crate::case::method::Round;
+use crate::case::method::{Round, has_time_for_round};
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
-use crate::compare::paired::{AB_SCHEMA, MIN_ROUNDS, Schedule, SideResult, Trial, Trials, Turns};
+use crate::compare::paired::{AB_SCHEMA, Schedule, SideResult, Trial, Trials, Turns};
 use crate::compare::{Verdict, has_other_answer, recipe};
 use crate::engine::executor::Executor;
 use crate::engine::job::duel::Side;
@@ -553,7 +553,7 @@ impl<'a> Contest<'a> {
     fn duel(&self, current: &Match<'_>, executor: &mut Executor<'_>) -> Trial {
         let AlternatingSides::Kernels(kernels) = &current.sides else { unreachable!("drivers run in processes") };
         let sampling = Sampling { max_time: self.max_time, ..self.sampling };
-        let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
+        let mut schedule = Schedule::new(self.min_effect, self.matches.len());
         let (mut cases, rounds) =
             executor.duel(&current.group, kernels, &sampling, &mut |rounds| schedule.decided(rounds));
         for case in &mut cases {
@@ -612,10 +612,10 @@ impl<'a> Contest<'a> {
         let mut first: [Option<SideResult>; 2] = [None, None];
         let mut rounds: Vec<Round> = vec![];
         let mut failure = None;
-        let mut schedule = Schedule::new(MIN_ROUNDS, self.min_effect, self.matches.len());
+        let mut schedule = Schedule::new(self.min_effect, self.matches.len());
         let started = host.elapsed();
         let mut random = generator(orders_seed(), 0);
-        while host.since(started) < self.max_time {
+        while has_time_for_round(rounds.len(), host.since(started), self.max_time) {
             // A random order, as within a process, spreads drift over both sides.
             let mut order = [0, 1, 2];
             order.shuffle(&mut random);

@@ -77,16 +77,13 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
              constant: layout(constant_id = 0) const uint LANES = 32;"
         ));
     }
-    // A user who chose the size needs no note about the sizes left out.
-    let edges = all_kernels.iter().filter(|_| args.size.is_empty()).map(UserKernels::edge_note);
-    let left_out: String = all_kernels.iter().map(UserKernels::left_out_notes).chain(edges).collect();
     let setup = setup.with_kernels(all_kernels).with_sources(request.sources);
     let setup = &Setup { reruns: args.repeat.unwrap_or(0), ..setup };
     if args.ab {
         let mut answer = ab::judge_run(args, &request, requested.sections, setup, host)?;
-        answer.notes.push_str(&left_out);
+        answer.notes += &notes_on_kernels(&setup.kernels.iter().collect::<Vec<_>>(), &request);
         // A kernel without its barriers may well be the faster one.
-        if answer.exit != Exit::Rejected {
+        if answer.exit != Exit::Rejected && are_simulated(setup) {
             answer.notes.push_str(RACES_NOTE);
         }
         return Ok(answer);
@@ -98,8 +95,7 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     let options_hash = selected.options();
     let planned = PlanToMeasure { options_hash, requested, selected, shard: None, at_once: false, sides: None };
     let mut answer = measuring::measure_and_report(&planned, &request, &args.output, setup, host)?;
-    answer.notes.push_str(&left_out);
-    if answer.exit == Exit::Success {
+    if answer.exit == Exit::Success && are_simulated(setup) {
         answer.notes.push_str(RACES_NOTE);
     }
     if !args.tune && !names_choices(&request.selection) {
@@ -107,6 +103,18 @@ pub(super) fn run(args: &RunArgs, vulkan: VulkanOptions, setup: &Setup, host: &H
     }
     wanted.print(&mut answer, host.width());
     Ok(answer)
+}
+
+/// Whether `sanitize` can tell of the kernels what the device may hide.
+fn are_simulated(setup: &Setup) -> bool {
+    setup.kernels.iter().all(UserKernels::are_simulated)
+}
+
+/// Says what kernels run without, and which edges of their work-groups the sizes leave unchecked.
+pub(super) fn notes_on_kernels(kernels: &[&UserKernels], request: &Request) -> String {
+    // A user who chose the size needs no note about the sizes left out.
+    let edges = kernels.iter().filter(|_| request.selection.size.is_empty()).map(|own| own.edge_note());
+    kernels.iter().map(|own| own.left_out_notes()).chain(edges).collect()
 }
 
 /// Says which of its choices a kernel was run with.

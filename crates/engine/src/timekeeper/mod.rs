@@ -17,7 +17,7 @@ mod tests;
 
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
-use crate::case::method::Round;
+use crate::case::method::{Round, has_time_for_round};
 use crate::device::conditions::{ClockSource, HostLoad, cpu_time};
 use crate::plan::Sampling;
 use crate::record::{Measured, Outcome, SLOW, Sample, Warning};
@@ -368,7 +368,7 @@ impl<'a> Timekeeper<'a> {
     ) -> Result<(), DuelFailure> {
         let start = self.time.now();
         let mut medians: Round = contenders.each_ref().map(|contender| contender.measured.summary.median);
-        for _ in 0..MAX_ROUNDS {
+        for round in 1..=MAX_ROUNDS {
             let shortest_run = Nanos(medians.iter().map(|median| median.0).fold(f64::INFINITY, f64::min));
             let mut orders = TURN_ORDERS;
             orders.shuffle(generator);
@@ -399,7 +399,7 @@ impl<'a> Timekeeper<'a> {
                 let Some(median) = contender.median_from(earlier_samples[index]) else { return Ok(()) };
                 medians[index] = median;
             }
-            if !report(medians) || self.time.since(start) >= sampling.max_time {
+            if !report(medians) || !has_time_for_round(round, self.time.since(start), sampling.max_time) {
                 break;
             }
         }

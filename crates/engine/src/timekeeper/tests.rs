@@ -446,8 +446,9 @@ fn a_round_of_runs_after_long_evictions_takes_one_of_each() {
     });
     let sampling = limited_to(10_000);
     let (rounds, _) = duel(&mut keeper, &time, [&mut a, &mut b], (&sampling, 1), |_: &[Round]| false);
-    // A round takes 2 s: a run of each of the two after recording, and one that counts.
-    assert_eq!(rounds.len(), 5);
+    // A round takes 2 s: a run of each of the two after recording, and one that counts. The sixth, which a verdict needs, may
+    // overrun.
+    assert_eq!(rounds.len(), 6);
 }
 
 #[test]

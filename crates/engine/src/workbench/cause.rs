@@ -264,8 +264,14 @@ impl Workbench {
             }
             let is_data = matches!(changed, PoisonedPart::Data);
             if is_data && find_difference(loaded, &written, &second).is_none() {
+                let by_atomics = if program.has_atomics() {
+                    " Or does an atomic change what it holds? Then give the buffer a `fill`."
+                } else {
+                    ""
+                };
                 return Ok(Some(format!(
-                    "{element} was never written: does the grid, or an `if`, leave it out, or is its value undefined?"
+                    "{element} was never written: does the grid, or an `if`, leave it out, or is its value undefined?\
+                     {by_atomics}"
                 )));
             }
             for part in changed.parts(loaded.specs.len()) {

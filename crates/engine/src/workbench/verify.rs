@@ -428,12 +428,10 @@ impl Workbench {
             if self.is_interrupted() { Ok(None) } else { sampler.time_over_contents(fresh_first) }
         })?;
         if let Some([fresh, left]) = dependence {
-            let mut wrong = Verification::without_answer(format!(
+            let wrong = Verification::without_answer(format!(
                 "its time depends on what its outputs and scratch hold: {left} if that is the answer of an earlier run, \
                  {fresh} if not, so timed runs leave work undone; scratch that runs may not keep needs a fill"
             ));
-            wrong.residual = Some(fresh.0 / left.0).filter(|ratio| ratio.is_finite());
-            wrong.tolerance = sampling::CONTENTS_RATIO;
             return Err(VerificationError::Rejected(wrong));
         }
         // The run over fresh contents comes last, so that its answer is in the outputs.

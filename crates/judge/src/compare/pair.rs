@@ -570,7 +570,7 @@ impl CasePair<'_> {
         }
         let noise = percent(self.assumed_noise(settings));
         let reason =
-            format!("with fewer than {MIN_RUNS_FOR_SPREAD} processes a side, ±{noise} between processes is assumed");
+            format!("with fewer than {MIN_RUNS_FOR_SPREAD} processes per side, ±{noise} between processes is assumed");
         (Some(Obstacle::FewProcesses { baseline: self.lacks_baseline(settings) }), Some(reason))
     }
 

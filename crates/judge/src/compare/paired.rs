@@ -1,18 +1,15 @@
 //! Duels of two contestants with a control: ratio of rounds, schedule of looks, correction for several cases.
 
-use super::{MIN_SAMPLES, Verdict, judge, look_penalty};
+use super::{Verdict, judge, look_penalty};
 use crate::basis::random::generator;
 use crate::basis::units::Nanos;
-use crate::case::method::Round;
+use crate::case::method::{MIN_ROUNDS, Round};
 use crate::device::capability::DeviceInfo;
 use crate::record::{Case, Origin};
 use crate::stats::bootstrap::{self, Ratio};
 use crate::stats::significance::{benjamini_hochberg, randomization};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// Rounds before the first test for a decision: the fewest that give an interval.
-pub const MIN_ROUNDS: usize = MIN_SAMPLES;
 
 /// Name and version of the JSON document of `ab`.
 pub const AB_SCHEMA: &str = "gpukern-ab/1";
@@ -34,10 +31,9 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Creates a schedule whose first look comes after `first` rounds, at least the six that an interval requires.
-    /// Verdicts are strict enough to hold whatever the other `cases` show.
-    pub fn new(first: usize, min_effect: f64, cases: usize) -> Self {
-        Self { next: first.max(MIN_SAMPLES), looks: 0, min_effect, cases, finding: None, looked: 0 }
+    /// Creates a schedule whose first look comes after the fewest rounds that give an interval. Verdicts are strict enough to hold whatever the other `cases` show.
+    pub fn new(min_effect: f64, cases: usize) -> Self {
+        Self { next: MIN_ROUNDS, looks: 0, min_effect, cases, finding: None, looked: 0 }
     }
 
     /// Looks at `rounds` if a look is due; returns whether there is a verdict.
@@ -61,7 +57,7 @@ impl Schedule {
         self.looked = rounds.len();
         self.looks += 1;
         self.next = rounds.len() + (rounds.len() / 2).max(1);
-        if rounds.len() < MIN_SAMPLES || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
+        if rounds.len() < MIN_ROUNDS || rounds.iter().flatten().any(|time| time.0 <= 0.0) {
             return None;
         }
         let ratios: Vec<_> = rounds.iter().map(ratio_of_round).collect();
@@ -316,7 +312,7 @@ mod tests {
 
     /// Returns the verdict of a trial that ends when it is decided, or after all rounds.
     fn verdict(all: &[Round]) -> Verdict {
-        let mut schedule = Schedule::new(6, 0.02, 1);
+        let mut schedule = Schedule::new(0.02, 1);
         let _ = (1..=all.len()).any(|count| schedule.decided(&all[..count]));
         schedule.finding.map_or(Verdict::Undecided, |finding| finding.verdict)
     }
@@ -376,7 +372,7 @@ mod tests {
             }
         };
         let trial = |rounds: Vec<Round>, cases| {
-            let mut schedule = Schedule::new(6, 0.02, cases);
+            let mut schedule = Schedule::new(0.02, cases);
             let _ = (1..=rounds.len()).any(|count| schedule.decided(&rounds[..count]));
             Trial { a: side("a"), b: side("b"), finding: schedule.last(&rounds), rounds }
         };

@@ -5,7 +5,7 @@ use super::{Compared, Comparison, Difference, Obstacle, Settings, Verdict};
 use crate::basis::printable::{printable, shown_word};
 use crate::basis::units::{self, Nanos, about, and_more, counted};
 use crate::plan::request::Request;
-use crate::record::{CHOOSING, Case, Record};
+use crate::record::{CHOOSING, Case, Record, marks};
 use crate::stats::bootstrap::{MIN_RUNS_FOR_SPREAD, Z};
 use crate::stats::{median, noise};
 use std::collections::{BTreeMap, HashMap};
@@ -91,6 +91,13 @@ pub fn recipe(
     let is_live = sides[1].paths.is_empty();
     let remeasured = [true, false].map(|baseline| must_remeasure(comparison, baseline, is_live));
     let mut remarks = undecided_remarks(comparison, settings, remeasured, again.anew.is_some());
+    let cases = sides.iter().flat_map(|side| side.records).flat_map(|record| &record.cases);
+    let is_undecided = |case: &&Case| undecided(comparison).any(|open| open.id == case.id);
+    if !remeasured.contains(&true)
+        && let Some(load) = marks::load_during(cases.filter(is_undecided))
+    {
+        remarks.insert(0, format!("While undecided cases were measured, {load}."));
+    }
     for (baseline, [side, other]) in [(true, SIDES), (false, [SIDES[1], SIDES[0]])] {
         if remeasured[usize::from(!baseline)] {
             remarks.push(format!(
@@ -356,12 +363,12 @@ fn undecided_remarks(
     if !close.is_empty() {
         // Sides that took turns have done what this advises.
         let advice = if takes_turns {
-            ": a larger size or a coarser --min-effect may"
+            "; try a larger size or a coarser --min-effect"
         } else {
             "; `gpukern ab` (built-in kernels) and `gpukern run … --ab` (yours) compare two kernels in alternation"
         };
         remarks.push(format!(
-            "To decide {} ({}{}) would take more than {MAX_PROCESSES_PER_SIDE} processes a side{advice}.",
+            "Deciding {} ({}{}) would take more than {MAX_PROCESSES_PER_SIDE} processes per side{advice}.",
             counted(close.len(), "case"),
             close[0].id,
             and_more(close.len() - 1)

@@ -125,7 +125,7 @@ fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     let [a, b] = [on_host("a", 1, 1e6), on_host("b", 2, 1.05e6)];
     let comparison = compared(&a, &b);
     assert_eq!(comparison.cases[0].verdict, Verdict::Undecided);
-    let assumed = "with fewer than 3 processes a side, ±20 % between processes is assumed";
+    let assumed = "with fewer than 3 processes per side, ±20 % between processes is assumed";
     assert_eq!(comparison.cases[0].why[0], assumed);
     assert_eq!(comparison.cases[0].test, "a side has only 1 process");
     // Another program might double the time.
@@ -1039,6 +1039,12 @@ fn a_side_that_other_programs_slowed_down_is_measured_anew() {
     // With several files, it is unclear which one to replace.
     let (remarks, commands) = advice_for(0.5, 0.0, [&[a, Path::new("c.json")], &[b]]);
     assert_eq!((remarks.len(), commands), (1, None), "{remarks:?}");
+    // Beside both sides alike, other programs are no reason to measure one again, but one to doubt.
+    let [a, b] = [("a", "a.json", 600.0), ("b", "b.json", 1080.0)]
+        .map(|(name, driver, canary)| five(name, &request, driver, seen(canary, Some(0.5))));
+    let (remarks, _) = advice([&a, &b], ["a.json", "b.json"]);
+    assert_eq!(remarks[0], "While undecided cases were measured, other programs used 50 % of the CPU.");
+    assert!(remarks[1].starts_with("2 cases: the canary"), "{remarks:?}");
 }
 
 #[test]
@@ -1086,9 +1092,9 @@ fn a_recipe_that_was_followed_asks_for_more_or_says_that_more_will_not_do() {
     assert_eq!(text, None, "more will not do");
     let [a, b] = [side("a", 0.3, 1e6), side("b", 0.3, 1e6)];
     let (remarks, _) = advice([&a, &b], ["a.json", "b.json"]);
-    let expected = " and 1 more) would take more than 50 processes a side; `gpukern ab`";
+    let expected = " and 1 more) would take more than 50 processes per side; `gpukern ab`";
     assert!(
-        remarks.len() == 1 && remarks[0].starts_with("To decide 2 cases (lu/") && remarks[0].contains(expected),
+        remarks.len() == 1 && remarks[0].starts_with("Deciding 2 cases (lu/") && remarks[0].contains(expected),
         "{remarks:?}"
     );
 }

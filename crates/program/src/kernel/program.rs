@@ -8,6 +8,7 @@ use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
 pub use crate::kernel::buffer::BufferId;
 use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue, Start, StatedLayout};
+use crate::kernel::instructions::instructions;
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::{Shader, is_same_code};
 use serde::{Deserialize, Serialize};
@@ -581,6 +582,15 @@ impl Program {
     /// Whether the program runs a user's kernels, for which nothing is known about padding, initial contents or bounds.
     pub fn is_users(&self) -> bool {
         self.dispatches().any(|dispatch| !dispatch.shader.built_in)
+    }
+
+    /// Whether a kernel has atomics, which may leave as it is what they should change.
+    pub fn has_atomics(&self) -> bool {
+        let is_atomic = |op| format!("{op:?}").starts_with("Atomic");
+        self.dispatches().any(|dispatch| {
+            let words = dispatch.shader.words();
+            instructions(&words).map_while(Result::ok).filter_map(|instruction| instruction.op()).any(is_atomic)
+        })
     }
 
     /// Returns the program for untimed runs, in which accesses outside the buffers' data are detected.

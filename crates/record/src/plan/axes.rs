@@ -194,7 +194,7 @@ pub static INPUT: Axis = Axis {
     short: None,
     value: Value::Word("KIND"),
     help: Help {
-        bench: "Input data: uniform ([0,1)), signed ([-1,1)), hilbert, …; `gpukern list ALGORITHM` has all, the default first",
+        bench: "Input data: uniform ([0,1)), signed ([-1,1)), hilbert, …; `gpukern list ALGORITHM` lists all, the default first",
         verify: Some("Kind of input data [default: every kind]"),
         tune: None,
         ab: Some("Kind of input data; `gpukern list ALGORITHM` lists them, the default first"),

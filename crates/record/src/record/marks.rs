@@ -82,6 +82,24 @@ impl TypicalFigure {
     fn is_outlier(self, figure: f64) -> bool {
         (figure - self.median).abs() > self.max_deviation
     }
+
+    /// Tells how much of the CPU other programs used, if these are shares of it; `None` if that was little.
+    fn load(self) -> Option<String> {
+        let Self { median, least, most, .. } = self;
+        let share = if most - least > MAX_OTHERS_DIFFERENCE {
+            format!("{:.0} to {:.0} %", 100.0 * least, 100.0 * most)
+        } else {
+            format!("{:.0} %", 100.0 * median)
+        };
+        (most > MAX_OTHERS_DIFFERENCE).then(|| format!("other programs used {share} of the CPU"))
+    }
+}
+
+/// Tells how much of the CPU other programs used during these cases; `None` if that was little, or is not known.
+pub fn load_during<'c>(cases: impl IntoIterator<Item = &'c Case>) -> Option<String> {
+    let conditions = cases.into_iter().filter_map(Case::measured).flat_map(conditions_of_processes);
+    let shares: Vec<f64> = conditions.filter_map(|own| own.others).collect();
+    TypicalFigure::of(&shares, MAX_OTHERS_DIFFERENCE)?.load()
 }
 
 /// Conditions under which the cases of a device were sampled.
@@ -168,16 +186,7 @@ impl RunConditions {
         if conditions.are_all_unsteady() {
             parts.push(format!("its speed changed during {} of {} cases", conditions.unsteady, conditions.cases));
         }
-        if let Some(TypicalFigure { median, least, most, .. }) = conditions.others
-            && most > MAX_OTHERS_DIFFERENCE
-        {
-            let share = if most - least > MAX_OTHERS_DIFFERENCE {
-                format!("{:.0} to {:.0} %", 100.0 * least, 100.0 * most)
-            } else {
-                format!("{:.0} %", 100.0 * median)
-            };
-            parts.push(format!("other programs used {share} of the CPU"));
-        }
+        parts.extend(conditions.others.and_then(TypicalFigure::load));
         parts.extend(conditions.uncertainty());
         let [few_samples, remedy] = match conditions.processes[1] {
             0 | 1 => ["too few samples", " (a longer --max-time takes more)"],
@@ -279,8 +288,8 @@ impl DeviceConditions {
         let [least, most] = [least, most].map(|log_time| (log_time - best).exp().max(1.0));
         let percent = |ratio: f64| format!("{:.0}", 100.0 * (ratio - 1.0));
         let longer = match (percent(least), percent(most)) {
-            _ if most >= MIN_MULTIPLE && is_steady => format!("{most:.1} times its best time"),
-            _ if most >= MIN_MULTIPLE => format!("{least:.1} to {most:.1} times its best time"),
+            _ if most >= MIN_MULTIPLE && is_steady => format!("{most:.1} times as long as at its best"),
+            _ if most >= MIN_MULTIPLE => format!("{least:.1} to {most:.1} times as long as at its best"),
             (_, high) if is_steady => format!("{high} % longer than its best"),
             (low, high) if low == "0" => format!("up to {high} % longer than its best"),
             (low, high) => format!("{low} to {high} % longer than its best"),

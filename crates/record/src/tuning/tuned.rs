@@ -604,7 +604,7 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
     if failure(first).is_some() {
         return Some((by_model, format!("by the model{left_out}")));
     }
-    Some((by_model, format!("by its model; `gpukern tune {}` measures", algorithm.name)))
+    Some((by_model, format!("by its model; run `gpukern tune {}` to measure instead", algorithm.name)))
 }
 
 /// Returns the first of the model's choices that `device` can run, or the last, whose case reports why it cannot.
@@ -948,7 +948,7 @@ mod tests {
             let tuned = tuned(results);
             choose(&auto_group, &device, &tuned).remove(0)
         };
-        let untimed = "auto chose texel, by its model; `gpukern tune matmul` measures".to_string();
+        let untimed = "auto chose texel, by its model; run `gpukern tune matmul` to measure instead".to_string();
         let [tiled, texel] = [("tiled", 4.5), ("texel", 30.0)].map(|(name, rate)| kept(&device, name, "1024", rate));
         assert_eq!((auto(&[]).notes(), auto(&[]).spec.tile), (vec![untimed], None));
         // A rate without one of the rule's choice does not count.

@@ -9,7 +9,8 @@ use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
 use crate::case::CaseOptions;
-use crate::compare::paired::{Finding, MIN_ROUNDS, SideResult, Trial, Trials, Turns};
+use crate::case::method::MIN_ROUNDS;
+use crate::compare::paired::{Finding, SideResult, Trial, Trials, Turns};
 use crate::compare::{FALSE_DISCOVERIES, Verdict, percent, probability, significance};
 use crate::plan::axes::{self, AXES, Axis};
 use crate::record::Outcome;
@@ -134,7 +135,7 @@ fn others_busy(cases: &[Trial]) -> Option<String> {
 
 /// Says that other programs used up to this share of the processors, if that is much, and what that means on the CPU.
 pub fn busy_sentence(others: f64, on_host: bool) -> Option<String> {
-    let caution = if on_host { "; on a CPU device that can change which is faster" } else { "" };
+    let caution = if on_host { "; this can change which is faster on a software device" } else { "" };
     (others > MAX_OTHERS_DIFFERENCE)
         .then(|| format!("other programs used up to {:.0} % of the CPU{caution}", 100.0 * others))
 }
@@ -492,7 +493,7 @@ mod tests {
             SideResult { label, device: software_device(), case, median }
         };
         let mut finding =
-            Schedule::new(6, 0.02, 1).last(&[[Nanos(1e5), Nanos(1.01e5), Nanos(1e5)]; 12]).expect("rounds enough");
+            Schedule::new(0.02, 1).last(&[[Nanos(1e5), Nanos(1.01e5), Nanos(1e5)]; 12]).expect("rounds enough");
         (finding.p, finding.verdict) = (p, Verdict::Slower);
         Trial { a: side("naive", 100e3), b: side("tiled", 98e3), rounds: vec![], finding: Some(finding) }
     }

@@ -11,8 +11,8 @@ use crate::basis::units::{self, counted};
 use crate::compare::gate::Ruling;
 use crate::compare::overview::{Extreme, Overview};
 use crate::compare::{
-    AnyFigure, Change, Compared, Comparison, Difference, FIXED, Inspected, MISTAKEN, Obstacle, STILL_FAILED,
-    STILL_WRONG, State, Total, Unmatched, Verdict,
+    AnyFigure, Change, Compared, Comparison, Difference, FALSE_DISCOVERIES, FIXED, Inspected, MISTAKEN, Obstacle,
+    STILL_FAILED, STILL_WRONG, State, Total, Unmatched, Verdict,
 };
 use std::cmp::Reverse;
 use unicode_width::UnicodeWidthStr;
@@ -113,7 +113,7 @@ pub fn thresholds(ruling: &Ruling) -> impl Iterator<Item = FormattedText> {
 }
 
 /// Sentence above the commands that would decide undecided cases.
-pub const ABOVE_COMMANDS: &str = "On an idle machine, this should decide undecided cases:";
+pub const ABOVE_COMMANDS: &str = "On an idle machine, these commands should decide the undecided cases:";
 
 /// Indents commands, in lines that a shell accepts.
 pub fn to_paste(commands: &str, width: usize) -> String {
@@ -214,7 +214,9 @@ pub fn ratio_notes(cases: &[(usize, &Compared)]) -> Vec<String> {
         notes.push("ratio: the median of ratios (of all pairs of processes, or of times in turns), so not exactly candidate ÷ baseline".into());
     }
     let leaves_one_out = |case: &Compared| case.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
-    if cases.iter().any(|(_, case)| case.verdict == Verdict::Undecided && leaves_one_out(case)) {
+    let is_by_chance = |case: &Compared| case.p.is_some_and(|p| p > FALSE_DISCOVERIES);
+    let contradicts = |case: &Compared| leaves_one_out(case) && is_by_chance(case);
+    if cases.iter().any(|(_, case)| case.verdict == Verdict::Undecided && contradicts(case)) {
         notes.push("p allows for the number of cases and for repeated checks; the interval does not".into());
     }
     notes

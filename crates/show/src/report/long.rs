@@ -33,19 +33,9 @@ impl View {
         Self { width, reference: None, columns: None, over: None }
     }
 
-    /// Says that none of the reference times is of a case of `record`; empty if one is, or there are none.
+    /// Says which of the reference times are for no case of `record`; empty if there are none.
     pub fn unused_reference(&self, record: &Record) -> String {
-        let is_used = |times: &Vec<ReferenceTime>| {
-            record.cases.iter().any(|case| ReferenceTime::find_shortest(times, case).is_some())
-        };
-        if self.reference.as_ref().is_none_or(is_used) {
-            return String::new();
-        }
-        let wanted = record.cases.iter().find(|case| case.measured().is_some());
-        let wanted = wanted.map_or_else(String::new, |case| {
-            format!(", such as {},{},{}", case.algorithm, case.options.dtype, case.size)
-        });
-        format!("note      --reference has no time for a case of this record{wanted} (algorithm,dtype,size)\n")
+        self.reference.as_ref().map_or_else(String::new, |times| ReferenceTime::unused(times, record))
     }
 }
 

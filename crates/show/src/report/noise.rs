@@ -5,7 +5,7 @@ use super::or_dash;
 use super::table::{self, Table};
 use crate::basis::units::{Nanos, percent};
 use crate::compare::Settings;
-use crate::record::Record;
+use crate::record::{Record, marks};
 use crate::stats::{Summary, median, noise};
 use std::collections::HashMap;
 
@@ -101,6 +101,7 @@ pub fn text(record: &Record, width: usize) -> String {
     if let Some(floor) = median(&spreads) {
         document.verbatim(format!("noise floor of this machine, the median of the cases: {}\n", percent(floor)));
     }
+    document.lines(marks::load_during(&record.cases).map(|load| format!("meanwhile, {load}")));
     document.terminal(width)
 }
 

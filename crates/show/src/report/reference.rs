@@ -4,7 +4,7 @@ use super::bench::median;
 use crate::algorithms::catalogue::Catalogue;
 use crate::basis::alike::distinct;
 use crate::basis::printable::printable;
-use crate::basis::units::Nanos;
+use crate::basis::units::{Nanos, counted};
 use crate::case::CaseOptions;
 use crate::plan::axes;
 use crate::record::{Case, CaseSize, Record};
@@ -85,16 +85,40 @@ impl ReferenceTime {
         Ok(figures)
     }
 
+    /// Whether the time is for the problem of `case`.
+    fn is_for(&self, case: &Case) -> bool {
+        let input = if self.any_input { case.input } else { self.options.input };
+        let options = CaseOptions { input, ..self.options };
+        self.algorithm == case.algorithm
+            && axes::same(&options, &case.options, |separates| separates.tables)
+            && self.size.same(&case.size)
+    }
+
     /// Returns the shortest of the reference times for the problem of `case`, if there is one.
     pub fn find_shortest<'a>(times: &'a [Self], case: &Case) -> Option<&'a Self> {
-        let has_same_problem = |time: &&Self| {
-            let input = if time.any_input { case.input } else { time.options.input };
-            let options = CaseOptions { input, ..time.options };
-            time.algorithm == case.algorithm
-                && axes::same(&options, &case.options, |separates| separates.tables)
-                && time.size.same(&case.size)
-        };
-        times.iter().filter(has_same_problem).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
+        times.iter().filter(|time| time.is_for(case)).min_by(|a, b| a.time.0.total_cmp(&b.time.0))
+    }
+
+    /// Says which of the reference times are for no case of `record`, of the algorithms that it has; empty if there are none.
+    pub fn unused(times: &[Self], record: &Record) -> String {
+        let is_of = |time: &Self| record.cases.iter().any(|case| case.algorithm == time.algorithm);
+        let is_used = |time: &Self| record.cases.iter().any(|case| time.is_for(case));
+        if !times.iter().any(is_used) {
+            let wanted = record.cases.iter().find(|case| case.measured().is_some());
+            let wanted = wanted.map_or_else(String::new, |case| {
+                format!(", such as {},{},{}", case.algorithm, case.options.dtype, case.size)
+            });
+            return format!(
+                "note      --reference has no time for a case of this record{wanted} (algorithm,dtype,size)\n"
+            );
+        }
+        let unused: Vec<_> = times.iter().filter(|time| is_of(time) && !is_used(time)).collect();
+        let Some(Self { algorithm, options, size, .. }) = unused.first() else { return String::new() };
+        let (count, all) = (unused.len(), counted(times.len(), "time"));
+        format!(
+            "note      --reference: {count} of {all} for no case here, such as {algorithm},{},{size}\n",
+            options.dtype
+        )
     }
 
     /// Returns the ± of the time; `None` without an interval.

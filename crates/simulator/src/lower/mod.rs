@@ -37,6 +37,8 @@ pub(crate) struct Kernel {
     pub(crate) shadow_bytes: u64,
     /// Rank of each block for lanes that meet behind loops.
     pub(crate) natural_ranks: Vec<u32>,
+    /// Rank of each block for lanes that take the other side of a branch first.
+    pub(crate) swapped_ranks: Vec<u32>,
     /// Word of the first access to single elements of a cooperative matrix.
     pub(crate) matrix_element: Option<usize>,
 }
@@ -126,6 +128,7 @@ pub(crate) fn lower(module: SpirvModule) -> Result<Kernel, String> {
         shadow_bytes: crate::memory::shadow_bytes(has_atomics),
         lines: OnceCell::new(),
         natural_ranks: crate::order::natural_ranks(&lowerer.code),
+        swapped_ranks: crate::order::swapped_ranks(&lowerer.code),
         module: lowerer.module,
         code: lowerer.code,
         sites: lowerer.sites,

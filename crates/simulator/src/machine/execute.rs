@@ -136,6 +136,10 @@ impl<'a> SimulatedDevice<'a> {
         if let [(edge, _)] = ways[..] {
             return Some(edge);
         }
+        // Where lanes reconverge late, those that came last go first.
+        if run.swaps_sides {
+            ways.reverse();
+        }
         for (edge, lanes) in ways {
             let part = run.active(lanes);
             self.take_moves(run, edge, &part);

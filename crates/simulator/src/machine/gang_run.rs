@@ -26,6 +26,8 @@ pub(crate) struct GangRun {
     /// Constructs that lanes leave together, if lanes reconverge late.
     joins: Vec<Join>,
     reconvergence: Reconvergence,
+    /// Whether lanes that take the other side of a branch go first.
+    pub(crate) swaps_sides: bool,
     /// Whether lanes that wait for others of their sub-group have been interrupted, and go in turns.
     is_interrupted: bool,
     /// Last atomic that the gang executed, and how many since the last time slice began.
@@ -34,7 +36,7 @@ pub(crate) struct GangRun {
 }
 
 impl GangRun {
-    pub(crate) fn new(gang: Gang, registers: Registers, reconvergence: Reconvergence) -> Self {
+    pub(crate) fn new(gang: Gang, registers: Registers, reconvergence: Reconvergence, swaps_sides: bool) -> Self {
         let mut run = Self {
             gang,
             registers,
@@ -43,6 +45,7 @@ impl GangRun {
             finished: LaneSet::EMPTY,
             joins: vec![],
             reconvergence,
+            swaps_sides,
             is_interrupted: false,
             last_atomic: None,
             atomics: 0,
@@ -121,10 +124,12 @@ impl GangRun {
             return if self.pending.is_empty() { None } else { Some(self.pending.remove(0)) };
         }
         if self.reconvergence != Reconvergence::Late {
-            let rank = |pc: Pc| match self.reconvergence {
-                Reconvergence::BehindLoops => kernel.natural_ranks[kernel.code.block_at(pc)],
-                _ => pc,
+            let ranks = match self.reconvergence {
+                Reconvergence::BehindLoops => &kernel.natural_ranks[..],
+                _ if self.swaps_sides => &kernel.swapped_ranks[..],
+                _ => &[],
             };
+            let rank = |pc: Pc| ((!ranks.is_empty()).then(|| ranks[kernel.code.block_at(pc)]), pc);
             let (index, _) = self.pending.iter().enumerate().min_by_key(|(_, (pc, _))| rank(*pc))?;
             return Some(self.pending.swap_remove(index));
         }
@@ -195,6 +200,7 @@ impl GangRun {
                 finished: self.finished.slice(range.clone()),
                 joins: vec![],
                 reconvergence: self.reconvergence,
+                swaps_sides: self.swaps_sides,
                 is_interrupted: self.is_interrupted,
                 last_atomic: self.last_atomic,
                 atomics: self.atomics,

@@ -291,7 +291,7 @@ impl<'a> SimulatedDevice<'a> {
         for (register, bits) in &self.kernel.code.constants {
             registers.put(*register, vec![*bits; gang.lanes as usize]);
         }
-        GangRun::new(gang, registers, self.launch.reconvergence)
+        GangRun::new(gang, registers, self.launch.reconvergence, self.launch.seed % 2 == 1)
     }
 
     fn end(&mut self, group: GroupRun, spare: &mut Vec<GangRun>) {

@@ -146,6 +146,28 @@ fn a_specialization_constant_stays_a_factor_of_the_grid() {
     assert!(with_constants(constants, &half).contains("cdiv(N, 2*PER*local_x)"));
     let both = body.replace("* PER + gl", "* PER * UNUSED + gl").replace("j < PER", "j < PER * UNUSED");
     assert!(with_constants(constants, &both).contains("cdiv(N, PER*UNUSED*local_x)"));
+    // One element is no reason to forget the constant: a search would time the other values with too many groups.
+    for constants in [constants.replace("PER = 8", "PER = 1"), constants.replace("= 8", "= 1")] {
+        let text = with_constants(&constants, body);
+        assert_contains(&text, &["cdiv(N, PER*local_x)", "PER = 1 "]);
+    }
+    // A tile has as many rows, however many invocations copy them.
+    let body = "for (uint j = gl_LocalInvocationID.y; j < TILE; j += ROWS) {
+            uint x = gl_WorkGroupID.x * TILE + gl_LocalInvocationID.x, y = gl_WorkGroupID.y * TILE + j;
+            if (x < w && y < h) b[y * w + x] = a[y * w + x];
+        }";
+    let source = |size: &str, rows: &str| {
+        let constants = "layout(constant_id = 0) const uint TILE = 16;";
+        glsl(size, &["readonly A", "writeonly B"], "uint w, h;", body)
+            .replace("void main", &format!("{constants}\n{rows}\nvoid main"))
+    };
+    for (size, rows) in [
+        ("local_size_x_id = 0, local_size_y_id = 1", "layout(constant_id = 1) const uint ROWS = 8;"),
+        ("local_size_x_id = 0, local_size_y = 8", "const uint ROWS = 8;"),
+    ] {
+        let (text, _) = described("comp", &source(size, rows));
+        assert_contains(&text, &["groups = [\"cdiv(N, local_x)\", \"cdiv(M, TILE)\", \"1\"]"]);
+    }
 }
 
 #[test]
