@@ -184,7 +184,8 @@ fn mentions(word: &str, width: usize) -> Option<String> {
     if pages.is_empty() {
         return None;
     }
-    pages.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    // Studies tell of gpukern's own kernels: they have most words, and the fewest answers.
+    pages.sort_by_key(|(count, topic)| (topic.path.starts_with("studies/"), std::cmp::Reverse(*count)));
     let mut text = String::new();
     for (term, meaning) in terms {
         if count(term) > 0 || meaning.contains(&format!("*{word}*")) {

@@ -70,7 +70,12 @@ impl Schedule {
         // Bonferroni: as if this were the most significant case, which every correction for their number satisfies.
         let p = (case_p * self.cases as f64).min(1.0);
         let ratio = Ratio { value, least: least(value, control), interval, p };
-        let verdict = judge(&ratio, self.min_effect);
+        // Where A differs from itself by as much, nobody knows which of the two B is the same as.
+        let is_split = control[0] > 1.0 + self.min_effect || control[1] < 1.0 / (1.0 + self.min_effect);
+        let verdict = match judge(&ratio, self.min_effect) {
+            Verdict::Same if is_split => Verdict::Undecided,
+            verdict => verdict,
+        };
         Some(Finding { verdict, ratio: value, interval, control, p, least: ratio.least, case_p, looks: self.looks })
     }
 }
@@ -324,6 +329,9 @@ mod tests {
         assert_eq!(verdict(&rounds(60, 1.0, 0.02, 3)), Verdict::Same);
         assert_eq!(verdict(&rounds(5, 2.0, 0.0, 4)), Verdict::Undecided, "five rounds are too few");
         assert_eq!(verdict(&rounds(13, 1.03, 0.3, 5)), Verdict::Undecided);
+        let split = |[a, b, control]: Round| [a, b, Nanos(1.05 * control.0)];
+        let rounds = rounds(60, 1.02, 0.02, 6).into_iter().map(split).collect::<Vec<_>>();
+        assert_eq!(verdict(&rounds), Verdict::Undecided, "A differs from itself by 5 %");
     }
 
     #[test]

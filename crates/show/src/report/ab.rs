@@ -222,7 +222,7 @@ fn missing_evidence(min_effect: f64) -> String {
     let effect = percent(min_effect);
     format!(
         "`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}, and a difference beyond {effect} and beyond that of A from \
-         itself; `same` an interval within ±{effect}"
+         itself; `same` an interval within ±{effect}, and A as close to itself"
     )
 }
 

@@ -306,12 +306,12 @@ impl Table {
         }
     }
 
-    /// Cuts the middle out of long names of rows until the table fits, if the names then still differ.
+    /// Cuts the middle out of long names of rows until the table fits, if names that differ then still do.
     pub fn shorten_names(&mut self, width: usize) {
         let excess = self.width().saturating_sub(width);
         let most = (self.width_of(0) - CELL_PADDING).saturating_sub(excess).max(MIN_NAME_LENGTH);
         let names: Vec<String> = self.rows.iter().map(|row| without_middle(&row[0].text, most)).collect();
-        if excess > 0 && distinct(&names).len() == names.len() {
+        if excess > 0 && distinct(&names).len() == distinct(self.rows.iter().map(|row| &row[0].text)).len() {
             self.rows.iter_mut().zip(names).for_each(|(row, name)| row[0].text = name);
         }
     }
