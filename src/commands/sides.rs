@@ -246,10 +246,15 @@ impl Sides {
         }
         for case in &record.cases {
             if self.candidate.contains(&case.id) {
-                let forbidden = self.wrong_by_old_check(case, record).or_else(|| self.loosened(case));
-                let forbidden = forbidden.filter(|_| !self.allows_check);
-                let outcome = forbidden.map_or_else(|| case.outcome.clone(), Outcome::Rejected);
-                sides[1].cases.push(Case { outcome, ..case.clone() });
+                let mut case = case.clone();
+                match self.wrong_by_old_check(&case, record).or_else(|| self.loosened(&case)) {
+                    Some(wrong) if self.allows_check => {
+                        case.notes.push(format!("accepted by --allow check: {}", wrong.worst));
+                    }
+                    Some(wrong) => case.outcome = Outcome::Rejected(wrong),
+                    None => {}
+                }
+                sides[1].cases.push(case);
             }
             let Some(name) = self.baseline.get(&case.id) else { continue };
             let mut case = Case { outcome: self.outcome_of_baseline(case, record), ..case.clone() };

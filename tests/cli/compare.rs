@@ -1253,6 +1253,11 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     sources("x[i];", "x[i] - 0;", "Y");
     let once = compare(0, &[]);
     assert!(once.contains("same code, measured once for both sides"), "{once}");
+    // The same grid in other words is the same code.
+    let described = std::fs::read_to_string(path.join("copy.toml")).expect("written");
+    write("copy.toml", &described.replace("'N / 64'", "'cdiv(N, 64)'"));
+    let once = compare(0, &[]);
+    assert!(once.contains("same code, measured once for both sides"), "{once}");
     // Without its reference, or by a wrong one, the same code may be wrong.
     write("copy.toml", COPY[1]);
     let unverified = compare(1, &[]);
@@ -1280,6 +1285,10 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     assert!(words(&loose).contains("its check became looser: the tolerance of Y: \"exact\" → { ulp = 1 }"), "{loose}");
     let accepted = compare(0, &["--allow", "check"]);
     assert!(words(&accepted).contains("its check became looser: the tolerance of Y"), "{accepted}");
+    for file in ["comparison.json", "junit.xml"] {
+        let text = std::fs::read_to_string(path.join("gpukern-results").join(file)).expect("written");
+        assert!(text.contains("accepted by --allow check: the answer is right, but"), "{file}: {text}");
+    }
     // A check of the baseline that does not run says nothing.
     let broken = other.replace("kernel = 'reference.comp'", "command = 'false {in} {out}'");
     write("second.toml", &COPY[1].replace("[kernel]", "name = 'second'\n[kernel]"));

@@ -542,7 +542,10 @@ impl CasePair<'_> {
         why.extend(
             self.explanations(verdict, settings).into_iter().filter(|reason| !why.contains(reason)).collect::<Vec<_>>(),
         );
-        if verdict != Verdict::Same {
+        if verdict == Verdict::Same {
+            // Tables show nothing of a case that stayed the same; files have what a reviewer accepted.
+            why.extend(why::new_notes(&self.baseline, &self.candidate));
+        } else {
             // Changed code comes before conditions that changed meanwhile.
             why.splice(0..0, why::code_changes(&self.baseline, &self.candidate, driver_changed));
         }

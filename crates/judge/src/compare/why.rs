@@ -81,13 +81,19 @@ pub(super) fn code_changes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]
             }
         }
     }
-    for note in new.notes.iter().filter(|note| !old.notes.contains(note)) {
-        reasons.push(match [&old.tile, &new.tile] {
-            [Some(old_tile), Some(tile)] if tile.to_string() == *note => format!("{old_tile} → {}", tile.source()),
-            _ => note.clone(),
-        });
-    }
+    reasons.extend(new_notes(baseline, candidate));
     reasons
+}
+
+/// Lists the notes that only the candidate has.
+pub(super) fn new_notes(baseline: &[SeenCase<'_>], candidate: &[SeenCase<'_>]) -> Vec<String> {
+    let (Some(before), Some(after)) = (baseline.last(), candidate.last()) else { return vec![] };
+    let (old, new) = (before.case, after.case);
+    let text = |note: &String| match [&old.tile, &new.tile] {
+        [Some(old_tile), Some(tile)] if tile.to_string() == *note => format!("{old_tile} → {}", tile.source()),
+        _ => note.clone(),
+    };
+    new.notes.iter().filter(|note| !old.notes.contains(note)).map(text).collect()
 }
 
 /// Describes how an answer changed that nothing judges; `None` if it did not, or the inputs were others.
