@@ -196,6 +196,11 @@ pub(super) fn kept(path: &Path) -> Option<Kept> {
     Some(Kept { status, device, variables })
 }
 
+/// Whether these are saved failures alone, if there are any.
+pub(super) fn are_kept(files: &[PathBuf]) -> bool {
+    !files.is_empty() && files.iter().all(|file| kept(file).is_some())
+}
+
 impl Kept {
     /// Names the device with its driver, and the variables that changed what this did.
     pub(super) fn place(&self) -> String {

@@ -74,7 +74,9 @@ impl PlanToMeasure {
 
     /// Returns the options of the measurement. If it completes a record of all cases, the record's request has no `--only`.
     fn options<'a>(&self, request: &Request, completes_all: bool, tuned: &'a Tuned, host: &Host) -> MeasureOptions<'a> {
-        let without_limits = request.no_peak || request.noise.is_some() || self.at_once;
+        // Who repeats a failure asks for no shares of limits, and the device may fail at the kernels that find these.
+        let are_kept = request.kernels.as_ref().is_some_and(|files| failures::are_kept(&files.kernel));
+        let without_limits = request.no_peak || request.noise.is_some() || self.at_once || are_kept;
         let limits = if without_limits { LimitPolicy::Ignore } else { LimitPolicy::Apply };
         let only = if completes_all { vec![] } else { request.only.clone() };
         MeasureOptions {
@@ -195,8 +197,7 @@ pub(super) fn unused_results(file: Option<&Path>, devices: &[DeviceInfo], tuned:
 /// that are saved failures failed.
 fn hints(record: &Record, files: &[PathBuf], kernels: &[UserKernels], host: &Host) -> String {
     let mut hints = failures::moved(files, record, host);
-    let are_kept = !files.is_empty() && files.iter().all(|file| failures::kept(file).is_some());
-    if are_kept && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
+    if failures::are_kept(files) && record.cases.iter().any(|case| matches!(case.outcome, Outcome::Rejected(_))) {
         hints.push_str(
             "note      `gpukern sanitize` runs it without a driver: if it is right and without faults there, suspect the driver, or results that Vulkan leaves open\n",
         );

@@ -386,9 +386,9 @@ impl<'a> AnalyzedPass<'a> {
             let (rest, mut names) = if is_of_group { of_group } else { of_invocation };
             let local = format!("local_{direction}");
             names.extend((!is_of_group).then_some(&*local));
-            let number = (rest > 1.0 || names.is_empty()).then(|| format!("{rest}*")).unwrap_or_default();
-            let divisor = format!("{number}{}", names.join("*"));
-            groups.push(Formula::Text(format!("cdiv({axis}, {})", divisor.trim_end_matches('*'))));
+            let number = (rest > 1.0 || names.is_empty()).then(|| rest.to_string());
+            let factors: Vec<&str> = number.iter().map(String::as_str).chain(names).collect();
+            groups.push(Formula::Text(format!("cdiv({axis}, {})", factors.join("*"))));
         }
         if self.is_by_group {
             groups[0] = Formula::Text("M".into());
