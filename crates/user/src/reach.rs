@@ -423,6 +423,11 @@ impl<'a> Analysis<'a> {
                 let length = Bounded { parameters: LENGTH, varies: 0, bound: Some(Polynomial::axis(0)) };
                 self.set_value(id, vec![length]);
             }
+            // Images have the extents of the grid.
+            (Op::ImageQuerySize | Op::ImageQuerySizeLod, &[kind, id, ..]) => {
+                let extent = |axis| Bounded { parameters: LENGTH, varies: 0, bound: Some(Polynomial::axis(axis)) };
+                self.set_value(id, (0..self.components(kind).min(3)).map(extent).collect());
+            }
             (Op::ConstantComposite | Op::SpecConstantComposite, &[kind, id, ref operands @ ..]) => {
                 self.compute(op, kind, id, operands);
             }

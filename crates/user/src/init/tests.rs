@@ -445,6 +445,11 @@ fn images_get_the_extents_of_the_grid_and_their_formats() {
     ];
     assert_eq!(buffers, expected, "{text}");
     assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80 || line.starts_with("source")), "{text}");
+    assert!(text.contains("N = \"256..2048\"") && text.contains("no check seen"), "{text}");
+    // The size of an image is an extent, and a kernel that checks it runs at odd ones, too.
+    let check = "ivec3 size = imageSize(volume); if (at.x >= size.x || at.y >= size.y) return;";
+    let (text, _) = described("comp", &source.replace("vec4 sum =", &format!("{check} vec4 sum =")));
+    assert!(text.contains("N = \"255,256..2048\""), "{text}");
 }
 
 #[test]
