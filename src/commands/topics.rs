@@ -95,7 +95,7 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
         let mut known: Vec<&str> = names().collect();
         known.extend(commands);
-        if let Some(algorithm) = CATALOGUE.known(name) {
+        if let Some(algorithm) = CATALOGUE.known(name).filter(|_| !is_term(name)) {
             return Err(usage!(
                 "`gpukern list {0}` describes {0}; docs/studies says why its variants are as fast as they are",
                 algorithm.name
@@ -160,14 +160,22 @@ const MIN_LETTERS: usize = 3;
 /// Most pages that are listed for a word.
 const MAX_PAGES: usize = 8;
 
+/// Iterates over the lines of the glossary: terms, with commas between them, and their meaning.
+fn glossary() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let rows = TOPICS.iter().find(|topic| topic.name == WORDS).map_or("", |topic| topic.text).lines();
+    rows.filter_map(|row| row.trim_matches('|').split_once(" | "))
+}
+
+/// Whether the glossary has a term.
+fn is_term(word: &str) -> bool {
+    glossary().any(|(terms, _)| terms.trim().split(", ").any(|term| term.eq_ignore_ascii_case(word)))
+}
+
 /// Returns what the pages say of a word that is no topic: its lines of the glossary, which may have it in italics as the word of
 /// others, and the pages that have it most often; `None` if none has it.
 fn mentions(word: &str, width: usize) -> Option<String> {
     let word = word.to_lowercase();
-    let rows = TOPICS.iter().find(|topic| topic.name == WORDS).map_or("", |topic| topic.text).lines();
-    let terms: Vec<_> = rows.filter_map(|row| row.trim_matches('|').split_once(" | ")).collect();
-    let is_term = terms.iter().any(|(term, _)| term.trim().split(", ").any(|term| term == word));
-    if word.chars().count() < MIN_LETTERS && !is_term {
+    if word.chars().count() < MIN_LETTERS && !is_term(&word) {
         return None;
     }
     let is_word = |text: &&str| text.trim_end_matches('s') == word.trim_end_matches('s');
@@ -187,7 +195,7 @@ fn mentions(word: &str, width: usize) -> Option<String> {
     // Studies tell of gpukern's own kernels: they have most words, and the fewest answers.
     pages.sort_by_key(|(count, topic)| (topic.path.starts_with("studies/"), std::cmp::Reverse(*count)));
     let mut text = String::new();
-    for (term, meaning) in terms {
+    for (term, meaning) in glossary() {
         if count(term) > 0 || meaning.contains(&format!("*{word}*")) {
             let row = format!("{}: {}", term.trim(), meaning.trim());
             text += &manual::terminal(&row, width, &page_name);

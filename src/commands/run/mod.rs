@@ -16,10 +16,11 @@ use crate::commands::cli::RunArgs;
 use crate::compare::recipe::ENOUGH;
 use crate::plan::axes::{AXES, SEED};
 use crate::plan::options::cache;
+use crate::record::marks::RunConditions;
 use crate::report::and_more;
 use crate::report::bench::median;
 use crate::report::choices::{Choices, VariantSet};
-use crate::report::fastest::{TimeRatio, are_too_close_in_the_mean, best_of, is_too_close};
+use crate::report::fastest::{TimeRatio, about, are_too_close_in_the_mean, best_of, is_too_close, ratio_text};
 use crate::report::table;
 use crate::user::description::{Described, Fault};
 use crate::user::options;
@@ -361,6 +362,7 @@ pub(super) fn whole_names(parts: &[String]) -> Vec<String> {
 /// Returns the fastest choice of specialization constants for each device and size, and the choices that may be as fast.
 fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usize) -> String {
     let mut text = String::new();
+    let conditions = RunConditions::of(record);
     let planned = plan.ids();
     let processes = record.processes.iter().filter(|process| process.order.is_some()).count().max(1);
     for cases in grouped_where(&record.cases, |a, b| (a.device, &a.size) == (b.device, &b.size)) {
@@ -402,7 +404,8 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         if first.id != best.id
             && let Some(TimeRatio { ratio, .. }) = TimeRatio::of(best, first)
         {
-            let _ = write!(line, ", {ratio:.2}× the speed of {}", kernels.choice(&first.variant));
+            let about = about([best, first].into_iter(), &conditions);
+            let _ = write!(line, ", {about}{}× the speed of {}", ratio_text(ratio), kernels.choice(&first.variant));
         }
         let _ = write!(text, "\n{}", table::prose(&line, width, 2));
         if let [rival, others @ ..] = &tied[..] {

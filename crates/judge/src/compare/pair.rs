@@ -445,20 +445,19 @@ impl CasePair<'_> {
         self.slowness().abs() > SLOW.ln() || load > MAX_OTHERS_DIFFERENCE
     }
 
-    /// Whether the sides ran on different boards of one model, with too few boards to know their spread. Two H100s
-    /// differed by 8 % in a kernel of 8 µs.
+    /// Whether the sides ran on different boards, with too few boards to know their spread. Two H100s differed by 8 % in a
+    /// kernel of 8 µs; so may two boards of the models that are compared.
     fn is_another_board(&self) -> bool {
-        let boards = |side: &[SeenCase<'_>]| -> BTreeSet<(String, String)> {
+        let boards = |side: &[SeenCase<'_>]| -> BTreeSet<String> {
             let identified = side.iter().filter_map(SeenCase::device).filter(|device| !device.uuid.is_empty());
-            identified.map(|device| (device.name.clone(), device.uuid.clone())).collect()
+            identified.map(|device| device.uuid.clone()).collect()
         };
         let before = boards(&self.baseline);
         let after = boards(&self.candidate);
         if self.is_on_host() || before.is_empty() || after.is_empty() || !before.is_disjoint(&after) {
             return false;
         }
-        let models: BTreeSet<_> = before.iter().chain(&after).map(|(name, _)| name).collect();
-        models.len() == 1 && before.len().min(after.len()) < MIN_RUNS_FOR_SPREAD
+        before.len().min(after.len()) < MIN_RUNS_FOR_SPREAD
     }
 
     /// Whether the device's speed differed between the sides, and a verdict may be a consequence of that.

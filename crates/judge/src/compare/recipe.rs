@@ -347,10 +347,15 @@ fn undecided_remarks(
     let on_other_boards = cases.iter().filter(|case| case.obstacle == Some(Obstacle::AnotherBoard)).count();
     if on_other_boards > 0 {
         remarks.push(format!(
-            "{}: the sides ran on different boards, which may differ by {:.0} %. Measure both on one of them, or say with \
+            "{}: the sides ran on different boards, and boards of one model may differ by {:.0} %. {}, or say with \
              --process-noise how much they differ.",
             counted(on_other_boards, "case"),
-            100.0 * noise::ASSUMED_BETWEEN_BOARDS
+            100.0 * noise::ASSUMED_BETWEEN_BOARDS,
+            if comparison.differences.iter().any(|difference| difference.what == "device") {
+                "Measure three of each"
+            } else {
+                "Measure both on one of them"
+            }
         ));
     }
     let awaiting = cases.iter().filter(|case| awaits_processes(case, remeasured));

@@ -679,7 +679,7 @@ fn another_board_of_one_model_is_no_change_of_the_code() {
     assert_eq!(result_between(&["1"], &["2"], &Settings { noise: Some(0.01), ..usual }).0, Verdict::Slower);
     let [a, b] = [boards("a", 1e6, &["1"]), boards("b", 1.08e6, &["2"])];
     let (remarks, commands) = advice([&a, &b], ["a.json", "b.json"]);
-    let remedy = "2 cases: the sides ran on different boards, which may differ by 10 %. Measure both on one of them";
+    let remedy = "2 cases: the sides ran on different boards, and boards of one model may differ by 10 %. Measure both on one of them";
     assert!(remarks[0].starts_with(remedy) && commands.is_none(), "{remarks:?}");
 }
 

@@ -177,6 +177,11 @@ impl RunConditions {
         self.0.iter().find(|conditions| conditions.device == device)
     }
 
+    /// Whether a single process measured a device that shares the host's cores.
+    pub fn may_be_of_a_moment(&self, device: usize) -> bool {
+        self.of_device(device).is_some_and(|own| own.on_host && own.processes[1] <= 1)
+    }
+
     /// Returns a sentence about conditions that make all times of a device doubtful; `None` if there are none.
     pub fn sentence(&self, device: usize) -> Option<String> {
         let conditions = self.of_device(device)?;

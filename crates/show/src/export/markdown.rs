@@ -48,7 +48,9 @@ pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> D
                 }
                 document.line(format!("{}: {figures}", section.cases[0].kind()));
                 tables.extend(is_latex.then(|| table.clone()));
+                let has_spread = is_latex && table.any(|cell| !cell.spread.is_empty());
                 document.table(table);
+                document.signs(has_spread.then_some("±: to the farther end of the 95 % interval"));
                 document.signs(bold.filter(|_| is_latex).map(|Mark { sign, meaning }| format!("{sign}: {meaning}")));
             }
         }
@@ -325,7 +327,7 @@ mod tests {
         assert!(latex.contains(" the limit is known only roughly"), "{latex}");
         crate::report::fastest::set_speedups(&mut record, "local").expect("a variant");
         let latex = of(&record, Some("local"), true);
-        assert!(!latex.contains("% - ") && !latex.contains("footnotesize"), "{latex}");
+        assert!(!latex.contains("% - ") && !latex.contains("footnotesize d"), "{latex}");
         assert!(!latex.contains("interrupted"), "{latex}");
         record.cases[1].outcome = Outcome::Interrupted;
         assert!(of(&record, None, true).contains("The run was interrupted, so 1 case has no time."));

@@ -117,6 +117,8 @@ impl Format {
     pub fn export_trials(self, trials: &Trials) -> Result<String, Error> {
         let Trials { version, started, validation, origin, .. } = trials;
         let mut document = crate::report::ab::document(trials);
+        // LaTeX has the lines around a table as comments alone.
+        document.signs((self == Self::Latex).then(|| crate::report::ab::columns_meaning(trials)));
         document.line(markdown::origin_line(version, started, *validation, origin));
         match self {
             Self::Csv => rows::trials(trials),

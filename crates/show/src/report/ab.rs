@@ -221,8 +221,8 @@ fn verdict_line(trial: &Trial, trials: &Trials) -> String {
 fn missing_evidence(min_effect: f64) -> String {
     let effect = percent(min_effect);
     format!(
-        "`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}, and a difference beyond {effect} and beyond that of A from \
-         itself; `same` an interval within ±{effect}, and A as close to itself"
+        "`slower` or `faster` needs p ≤ {FALSE_DISCOVERIES}, an interval without 1, and a difference beyond {effect} and \
+         beyond that of A from itself; `same` an interval within ±{effect}, and A as close to itself"
     )
 }
 
@@ -306,6 +306,11 @@ pub(super) fn ratio_title(trials: &Trials) -> String {
         _ => name.to_string(),
     });
     format!("time of {b} ÷ time of {a}")
+}
+
+/// Returns what the ratios and times of a table of trials are, whose sides have no names of their own in it.
+pub(crate) fn columns_meaning(trials: &Trials) -> String {
+    format!("time and baseline: of B and A, ratio: {}; {}", ratio_title(trials), ratio_meaning(&trials.cases))
 }
 
 /// Describes the control, without which a ratio is not credible: how far two instances of A lie apart.
