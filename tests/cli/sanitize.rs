@@ -139,8 +139,8 @@ fn sanitized(body: &str, description: &str, options: &[&str]) -> String {
     );
     std::fs::write(folder.path().join("k.toml"), text).expect("written");
     let code = format!(
-        "#version 450\n#extension GL_KHR_memory_scope_semantics : require\nlayout(local_size_x = 64) in;\n\
-         layout(binding = 0) buffer X {{ uint x[]; }};\nlayout(binding = 1) buffer Y {{ uint y[]; }};\nshared uint s;\n\
+        "#version 450\n#extension GL_KHR_memory_scope_semantics : require\n#extension GL_KHR_shader_subgroup_basic : require\nlayout(local_size_x = 64) in;\n\
+         layout(binding = 0) buffer X {{ uint x[]; }};\nlayout(binding = 1) buffer Y {{ uint y[]; }};\nshared uint s, t[64];\n\
          void main() {{ uint i = gl_GlobalInvocationID.x, l = i % 64;\n{body} }}\n"
     );
     std::fs::write(folder.path().join("k.comp"), code).expect("written");
@@ -155,7 +155,23 @@ fn a_lane_that_another_waits_for_may_be_on_either_side_of_a_branch() {
         "if (l == 5) atomicExchange(s, 1); else while (atomicAdd(s, 0) == 0);",
     ] {
         let words = sanitized(&format!("if (l == 0) s = 0; barrier();\n{wait}\ny[i] = i;"), "", &[]);
-        assert!(words.contains("may wait forever k.comp:9 waits for another invocation of its sub-group"), "{words}");
+        assert!(words.contains("may wait forever k.comp:10 waits for another invocation of its sub-group"), "{words}");
+    }
+}
+
+#[test]
+fn a_barrier_of_a_sub_group_orders_the_lanes_that_execute_it() {
+    let body = |barriers: [&str; 2]| {
+        let [inside, behind] = barriers;
+        format!("t[l] = 0; barrier(); if ((l & 2) == 0) {{ t[l] = i; {inside} }}\n{behind} y[i] = t[l ^ 2];")
+    };
+    for (barriers, said) in [
+        (["", "subgroupBarrier();"], "no faults in 1 case"),
+        (["subgroupBarrier();", ""], "relies on lockstep k.comp:10 reads t["),
+        (["", ""], "relies on lockstep k.comp:10 reads t["),
+    ] {
+        let words = sanitized(&body(barriers), "", &["--schedules=8"]);
+        assert!(words.contains(said), "{barriers:?}: {words}");
     }
 }
 
@@ -193,8 +209,8 @@ fn a_race_despite_an_atomic_or_a_barrier_has_a_remedy_of_its_own() {
             "a barrier between that does not order buffers remedy: memoryBarrierBuffer() before that barrier",
         ),
         ("x[i / 64] = i + 1; barrier(); y[i] = i;", "remedy: an index of its own for each invocation"),
-        ("x[l] = x[l] + 1; y[i] = i;", "remedy: an atomic in line 8, such as atomicAdd(), in place of the update"),
-        ("if (y[l] != i) x[l] += 2; y[i] = i;", "remedy: an atomic in line 8, such as atomicAdd(), in place of"),
+        ("x[l] = x[l] + 1; y[i] = i;", "remedy: an atomic in line 9, such as atomicAdd(), in place of the update"),
+        ("if (y[l] != i) x[l] += 2; y[i] = i;", "remedy: an atomic in line 9, such as atomicAdd(), in place of"),
         ("x[l] = x[l] + x[l + 1] + i;", "remedy: two dispatches"),
     ] {
         let words = sanitized(body, "", &["--schedules=1"]);

@@ -512,7 +512,10 @@ mod tests {
     fn the_winner_is_named_with_its_lead_and_what_is_too_close_is_said() {
         assert_eq!(sentence_on(&[(64, "naive", 250e3)]), None, "nothing competes");
         let of = |times: &[(u64, &str, f64)]| sentence_on(times).expect("a sentence");
-        assert_eq!(of(&[(64, "naive", 250e3), (64, "local", 100e3)]), "local is fastest, about 2.5 times as fast as naive");
+        assert_eq!(
+            of(&[(64, "naive", 250e3), (64, "local", 100e3)]),
+            "local is fastest, about 2.5 times as fast as naive"
+        );
         let close = [(64, "naive", 100.5e3), (64, "local", 100e3), (64, "tiled", 200e3)];
         let within = ": they differ by less than 20 %, as two processes may; --processes 5 may tell";
         assert_eq!(of(&close), format!("local and naive are too close to tell apart{within}"));

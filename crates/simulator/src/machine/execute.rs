@@ -195,9 +195,17 @@ impl<'a> SimulatedDevice<'a> {
             }
             RegisterOp::Matrix(matrix) => self.matrix(run, pc, matrix, active),
             RegisterOp::ControlBarrier { memory, .. } => {
-                let lanes: Vec<Invocation> = active.lanes().map(|lane| run.gang.invocation(lane)).collect();
-                for who in lanes.chunk_by(|a, b| a.subgroup == b.subgroup).map(|subgroup| subgroup[0]) {
-                    self.memory.control_barrier(who.group, Some(who.subgroup), *memory);
+                let invocations =
+                    |lanes: &LaneSet| lanes.iter().map(|lane| run.gang.invocation(lane)).collect::<Vec<_>>();
+                let live = invocations(&run.all().without(&run.finished));
+                for lanes in invocations(&active.set).chunk_by(|a, b| a.subgroup == b.subgroup) {
+                    let Invocation { group, subgroup, .. } = lanes[0];
+                    if lanes.len() == live.iter().filter(|lane| lane.subgroup == subgroup).count() {
+                        self.memory.control_barrier(group, Some(subgroup), *memory);
+                    } else {
+                        // Those that do not execute it are not ordered by it.
+                        lanes.iter().for_each(|lane| self.memory.memory_barrier(*lane, *memory));
+                    }
                 }
             }
             RegisterOp::MemoryBarrier(semantics) => {
