@@ -169,7 +169,7 @@ fn captured_cases(
     write_cases(&dispatches, spool, output, setup, host)
 }
 
-/// Adds a line for each case to `text`. Returns `Rejected` if one was not verified.
+/// Adds a line for each case to `text`. Returns `Rejected` if one did not repeat.
 fn add_cases(text: &mut String, cases: &[ConvertedCase]) -> Exit {
     if !cases.is_empty() {
         text.push('\n');
@@ -178,10 +178,10 @@ fn add_cases(text: &mut String, cases: &[ConvertedCase]) -> Exit {
     for ConvertedCase { name, folder, unverified } in cases {
         let subject = folder.as_deref().map_or_else(|| name.as_str().into(), |folder| folder.to_string_lossy());
         let result = match unverified {
-            None => "verified".to_string(),
+            None => "repeats".to_string(),
             Some(reason) if folder.is_some() => {
                 exit = Exit::Rejected;
-                format!("not verified: {reason}")
+                format!("does not repeat: {reason}")
             }
             Some(reason) => format!("not captured: it {reason}"),
         };

@@ -251,6 +251,21 @@ check() {
     [ "$status" = 0 ]
 }
 
+# Makes the baseline's submodules from those that are checked out here: a private one may need a password to be fetched.
+submodules_from_here() {
+    modules=$(cd "$(git rev-parse --git-common-dir)" && pwd)/modules
+    urls=$(git config --file "$baseline/.gitmodules" --name-only --get-regexp '^submodule\..*\.url$') || return 0
+    while read -r url; do
+        name=${url#submodule.}
+        name=${name%.url}
+        if [ -d "$modules/$name" ]; then set -- "$@" -c "submodule.$name.url=$modules/$name"; fi
+    done <<EOF
+$urls
+EOF
+    # Those within submodules follow with all the others.
+    run "$scratch/messages" "$baseline" git -c protocol.file.allow=always "$@" submodule --quiet update --init || true
+}
+
 # Succeeds if a case of the side $1 has a time.
 is_measured() {
     gpukern export "$results/$1.json" --to jsonl | grep '"median_ns":[0-9]' > /dev/null
@@ -340,7 +355,7 @@ run "$scratch/messages" . git worktree add --quiet --detach "$baseline" "$commit
     || end "Nothing was compared: git cannot check $base out." "$scratch/messages" 2
 if [ ! -f "$baseline/.gitmodules" ]; then
     :
-elif ! run "$scratch/messages" "$baseline" git submodule --quiet update --init --recursive; then
+elif submodules_from_here; ! run "$scratch/messages" "$baseline" git submodule --quiet update --init --recursive; then
     why="The submodules of $base cannot be fetched, so there is nothing to compare with."
     lost=true
     cp "$scratch/messages" "$scratch/baseline.messages"
@@ -446,9 +461,9 @@ fi
 # If a case is slower, the job fails, whatever the undecided ones are. If one fails by a mistake on both sides, such as a
 # reference that is not installed, more processes do not help.
 if [ "$status" = 4 ] && [ "$candidate_status" = 2 ]; then
-    finish "A case cannot be judged until a mistake is mended." 2
+    finish "A case cannot run on either side until a mistake is fixed." 2
 elif [ "$status" = 4 ] && [ -z "$ended" ] && has undecided; then
-    progress "undecided: more processes"
+    progress "undecided cases: measuring $processes more processes"
     measure_up_to $((2 * processes))
     compare_to_files
 fi

@@ -4,12 +4,14 @@ use super::{CommandOutput, Files, JSON, JUNIT, Target, failures, run as user_run
 use crate::basis::error::unknown;
 use crate::basis::messages::Verbosity;
 use crate::basis::named::is_named;
+use crate::basis::printable::printable;
 use crate::commands::cli::SanitizeArgs;
 use crate::compare::known::KnownFailure;
 use crate::plan::axes::{self, AxisValues};
 use crate::simulator::fault::FaultKind;
 use crate::simulator::program::Arithmetic;
 use crate::simulator::sanitize::{CaseReport, SanitizeOptions, sanitize};
+use crate::user::description::Captured;
 use crate::user::resolved::Reference;
 use crate::user::{options, resolve};
 use crate::{
@@ -253,7 +255,8 @@ fn simulate_all(groups: &[CaseGroup], options: &SanitizeOptions, host: &Host) ->
     reports
 }
 
-/// Says of each saved failure whose kernels have no fault here that the driver is at fault. Each folder has kernels.
+/// Says of each saved failure whose kernels have no fault here that the driver is at fault, and of each captured case whose
+/// answer differs without a fault that the driver it was captured on may be. Each folder has kernels.
 fn blame_of_drivers(folders: &[String], kernels: &[UserKernels], reports: &[CaseReport]) -> String {
     let is_right = |report: &CaseReport| {
         let found = report.wrong_sizes().len() + report.faults.len() + report.accepted.len() > 0;
@@ -263,6 +266,16 @@ fn blame_of_drivers(folders: &[String], kernels: &[UserKernels], reports: &[Case
     for (folder, own) in folders.iter().zip(kernels) {
         let own_id = |report: &&CaseReport| report.id.starts_with(&format!("{}/", own.name));
         let own_reports: Vec<_> = reports.iter().filter(own_id).collect();
+        if let Some(Captured { device, driver, .. }) = &own.problem.captured
+            && own_reports.iter().any(|report| report.is_wrong() && report.faults.is_empty())
+        {
+            let (name, device, driver) = (printable(&own.name), printable(device), printable(driver));
+            let _ = writeln!(
+                notes,
+                "note      {name}: its reference is what {device}, {driver}, computed when it was captured, and nobody checked; \
+                 the simulation differs without a fault, so suspect that driver, too"
+            );
+        }
         if !own_reports.is_empty()
             && own_reports.into_iter().all(is_right)
             && let Some(kept) = failures::kept(Path::new(folder))

@@ -8,6 +8,7 @@ use super::{origin, run};
 use crate::basis::alike::distinct;
 use crate::compare::gate::{self, Threshold};
 use crate::device::cache::fingerprint;
+use crate::kernel::lines::code;
 use crate::plan::Sampling;
 use crate::record::{Case, Measured, Origin, Outcome, Verification};
 use crate::user::resolved::{Fill, PassList, Reference, ResolvedBuffer, ResolvedPoint, ResolvedProblem, Tolerance};
@@ -699,10 +700,19 @@ fn is_same_code(a: &UserKernels, b: &UserKernels) -> bool {
     anywhere(&a) == anywhere(&b) && hash_data_files(&a.problem) == hash_data_files(&b.problem)
 }
 
-/// Removes the names of a kernel and of its files, which a rename changes.
+/// Removes the names of a kernel, of its files, of what its code declares and of its buffers, which a rename changes.
 fn without_names(mut problem: ResolvedProblem) -> ResolvedProblem {
     problem.name.clear();
-    problem.modules.iter_mut().for_each(|module| module.name.clear());
+    for module in &mut problem.modules {
+        module.name.clear();
+        module.spirv =
+            code(&module.spirv).map_while(Result::ok).flat_map(|instruction| instruction.words).copied().collect();
+    }
+    // A command makes inputs by their names.
+    for point in problem.points.iter_mut().filter(|point| point.inputs.is_none()) {
+        let scratch = point.pass_lists.iter_mut().flatten().flat_map(|list| &mut list.scratch);
+        point.buffers.iter_mut().chain(scratch).for_each(|buffer| buffer.name.clear());
+    }
     // Several kernels of one description compete by their names.
     if let [only] = &mut problem.configurations[..] {
         only.kernel.clear();

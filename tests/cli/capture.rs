@@ -205,7 +205,7 @@ fn images_are_captured_and_replayed() {
     std::fs::write(path("images.toml"), IMAGES_CASE).expect("written");
     let program = [BENCH[0], "run", &path("images.toml"), "--no-peak", "--max-time=50ms"];
     let cases = path("cases");
-    expect_output(&mut capture(&["-o", &cases], &program), 0, &["  verified"]);
+    expect_output(&mut capture(&["-o", &cases], &program), 0, &["  repeats"]);
     // Other cases are gpukern's own kernels.
     let folders = std::fs::read_dir(&cases).expect("cases").map(|entry| entry.expect("a folder").path());
     let texts = folders.filter_map(|folder| Some((std::fs::read_to_string(folder.join("case.toml")).ok()?, folder)));

@@ -855,6 +855,31 @@ fn commit_all(folder: &Path) {
     git(folder, &["commit", "--quiet", "--message=all files"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_submodule_that_is_checked_out_is_there_for_the_baseline_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [library, path] = ["library", "app"].map(|name| folder.path().join(name));
+    for path in [&library, &path] {
+        std::fs::create_dir(path).expect("a folder");
+    }
+    std::fs::write(library.join("value.h"), "#define VALUE(x) x\n").expect("written");
+    commit_all(&library);
+    let include = "#extension GL_GOOGLE_include_directive : require\n#include \"a library/value.h\"\n";
+    let code = COPY[0].replacen('\n', &format!("\n{include}"), 1).replace("x[i]", "VALUE(x[i])");
+    std::fs::write(path.join("copy.comp"), code).expect("written");
+    std::fs::write(path.join("copy.toml"), COPY[1]).expect("written");
+    std::fs::write(path.join("gpukern.toml"), "[[run]]\ndescription = 'copy.toml'\n").expect("written");
+    git(&path, &["init", "--quiet"]);
+    let address = library.to_str().expect("UTF-8");
+    git(&path, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", address, "a library"]);
+    commit_all(&path);
+    // Where it came from is out of reach now.
+    std::fs::remove_dir_all(&library).expect("removed");
+    let compared = stdout(&expect_exit(&mut compare_commits(&path, "HEAD", QUICK), 0));
+    assert!(compared.contains("same code, measured once for both sides"), "{compared}");
+}
+
 #[test]
 fn options_of_compare_commits_are_checked_before_anything_runs() {
     for (options, expected) in [
@@ -1243,6 +1268,12 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     sources("x[i] + 0;", "x[i] | 0;", "OUT");
     let renamed = compare(0, &[]);
     assert!(!renamed.contains("not compared"), "{renamed}");
+    // With nothing but other names in it, it is the same code, too.
+    sources("x[i];", "x[i] | 0;", "OUT");
+    let kernel = std::fs::read_to_string(path.join("copy.comp")).expect("written");
+    write("copy.comp", &kernel.replace("uint i ", "uint index ").replace("[i]", "[index]"));
+    let renamed = compare(0, &[]);
+    assert!(renamed.contains("same code, measured once for both sides"), "{renamed}");
     // Right by a new reference, and wrong by that of the baseline.
     sources("x[i] + 1;", "x[i] - 4294967295u;", "Y");
     let wrong = compare(1, &[]);
@@ -1514,9 +1545,10 @@ fn what_is_right_on_neither_side_leaves_a_comparison_undecided() {
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("copy.comp"), COPY[0].replace("x[i];", "x[i] + 1;")).expect("written");
     std::fs::write(path("right.comp"), COPY[0]).expect("written");
-    for (reference, exit, said) in
-        [("kernel = 'right.comp'", 1, "wrong on both sides"), ("command = 'false {out}'", 2, "mistaken on both sides")]
-    {
+    for (reference, exit, said) in [
+        ("kernel = 'right.comp'", 1, "wrong on both sides"),
+        ("command = 'false {out}'", 2, "cannot run on either side"),
+    ] {
         std::fs::write(path("copy.toml"), format!("{}[reference]\n{reference}\n", COPY[1])).expect("written");
         let record = path("run.json");
         let _ = std::fs::remove_file(&record);

@@ -253,8 +253,8 @@ pub const DOUBTFUL: &str = "doubtful on both sides";
 pub const STILL_WRONG: &str = "wrong on both sides";
 /// Label of a case that neither side could run.
 pub const STILL_FAILED: &str = "failed on both sides";
-/// Label of a case that nobody can judge until a mistake is mended.
-pub const MISTAKEN: &str = "mistaken on both sides";
+/// Label of a case that nobody can judge until a mistake is fixed.
+pub const MISTAKEN: &str = "cannot run on either side";
 /// Label of a case that the candidate's device does not support, unlike the baseline's.
 pub const NEWLY_SKIPPED: &str = "newly skipped";
 /// Labels of a case that only one side has.
