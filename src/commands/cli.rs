@@ -944,7 +944,7 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub on: DeviceArgs,
 
-    /// Try no new tile after this long; each problem is timed at least once
+    /// Try no new tile after this long, for all problems together; each is timed at least once
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub budget: String,
 

@@ -72,6 +72,14 @@ impl PlanToMeasure {
         }
     }
 
+    /// Says of the kernels of a record what they run without, and what its sizes do not check. The baseline's kernels beside
+    /// those of a candidate are of another commit.
+    fn notes_on_kernels(&self, record: &Record, request: &Request, setup: &Setup) -> String {
+        let is_measured = |own: &&UserKernels| record.cases.iter().any(|case| case.algorithm == own.name);
+        let own = setup.kernels.iter().filter(|own| self.sides.is_none() && is_measured(own));
+        run::notes_on_kernels(&own.collect::<Vec<_>>(), request)
+    }
+
     /// Returns the options of the measurement. If it completes a record of all cases, the record's request has no `--only`.
     fn options<'a>(&self, request: &Request, completes_all: bool, tuned: &'a Tuned, host: &Host) -> MeasureOptions<'a> {
         // Who repeats a failure asks for no shares of limits, and the device may fail at the kernels that find these.
@@ -156,10 +164,7 @@ pub(super) fn measure_and_report(
     if let Some(keeper) = keeper {
         answer.add_late_note(keeper.save(&pooled));
     }
-    let is_measured = |own: &&UserKernels| pooled.cases.iter().any(|case| case.algorithm == own.name);
-    // The baseline's kernels beside those of a candidate are of another commit.
-    let measured: Vec<_> = setup.kernels.iter().filter(|own| planned.sides.is_none() && is_measured(own)).collect();
-    answer.notes += &run::notes_on_kernels(&measured, request);
+    answer.notes += &planned.notes_on_kernels(&pooled, request, setup);
     if let Some(rounds) = rounds {
         let judged = rounds.judge(record, call);
         let stdout_is_record = is_written && path == Some(Path::new("-"));

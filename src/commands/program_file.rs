@@ -42,6 +42,10 @@ pub(super) struct ProgramFile {
     /// Device for which the constants, the size of sub-groups and the work-groups were chosen, with its driver. Those of
     /// another device may differ: save the program there, too.
     pub(super) device: String,
+    /// PCI or Khronos id of the device's vendor.
+    vendor_id: u32,
+    /// The vendor's id of the device.
+    device_id: u32,
     /// Where the program comes from.
     provenance: Provenance,
     /// Command that measures a built-in kernel with its tile, in this folder: `tuned.toml` there has the tile, if a search found it.
@@ -58,7 +62,7 @@ pub(super) struct ProgramFile {
     pub(super) buffers: Vec<BufferEntry>,
 }
 
-/// Where a program comes from. It has no date of the export, so that the same choice exports the same files.
+/// Where a program comes from.
 #[derive(Serialize, JsonSchema)]
 struct Provenance {
     /// Version of gpukern that exported it.
@@ -305,22 +309,45 @@ pub(super) fn save_programs(
     Ok(text)
 }
 
-/// Removes a `new` folder if an earlier one has the same files. Returns the folder that has them. `names` are those that the new one
-/// could have, in order.
+/// Removes a `new` folder if an earlier one has the same program, wherever it comes from: a search that finds the same tile again
+/// takes another time, which that one then has. Returns its folder. `names` are those that the new one could have, in order.
 fn merged(new: PathBuf, names: impl Iterator<Item = PathBuf>) -> io::Result<PathBuf> {
     let has_same = |earlier: &PathBuf| {
         let is_same = |file: io::Result<std::fs::DirEntry>| {
             let file = file.ok()?;
-            Some(std::fs::read(file.path()).ok()? == std::fs::read(earlier.join(file.file_name())).ok()?)
+            let [new, old] = [file.path(), earlier.join(file.file_name())].map(std::fs::read);
+            Some(file.file_name() == TUNED && old.is_ok() || is_same_program(&new.ok()?, &old.ok()?))
         };
         let count = |folder: &Path| std::fs::read_dir(folder).map_or(0, Iterator::count);
         std::fs::read_dir(&new).is_ok_and(|mut files| files.all(|file| is_same(file) == Some(true)))
             && count(&new) == count(earlier)
     };
     match names.take_while(|name| *name != new).find(has_same) {
-        Some(earlier) => std::fs::remove_dir_all(new).map(|()| earlier),
+        Some(earlier) => {
+            for file in [PROGRAM, TUNED].into_iter().filter(|file| new.join(file).exists()) {
+                std::fs::rename(new.join(file), earlier.join(file))?;
+            }
+            std::fs::remove_dir_all(new).map(|()| earlier)
+        }
         None => Ok(new),
     }
+}
+
+/// Whether two files are the same but for where the programs in them come from.
+pub(super) fn is_same_program(a: &[u8], b: &[u8]) -> bool {
+    fn without_provenance(mut value: serde_json::Value) -> serde_json::Value {
+        match &mut value {
+            serde_json::Value::Object(fields) => {
+                fields.remove("provenance");
+                fields.iter_mut().for_each(|(_, field)| *field = without_provenance(field.take()));
+            }
+            serde_json::Value::Array(values) => values.iter_mut().for_each(|own| *own = without_provenance(own.take())),
+            _ => {}
+        }
+        value
+    }
+    let [first, second] = [a, b].map(|file| serde_json::from_slice(file).ok().map(without_provenance));
+    a == b || first.is_some() && first == second
 }
 
 /// Says which name a file or folder of this run has if an earlier one has its `usual` name; empty if none has.
@@ -419,6 +446,8 @@ impl ProgramFile {
             schema: SCHEMA,
             case: case.id.clone(),
             device: [device.name.clone(), device.driver_beside_name()].join(" ").trim_end().into(),
+            vendor_id: device.vendor_id,
+            device_id: device.device_id,
             provenance,
             command,
             requires: Requires::of(&program, &dispatches, &buffers),

@@ -2,7 +2,7 @@
 //! between them.
 
 use super::failures::{device_suffix, named_extents, named_folder, numbered};
-use super::program_file::{DispatchEntry, ProgramFile, of_earlier_run};
+use super::program_file::{DispatchEntry, ProgramFile, is_same_program, of_earlier_run};
 use crate::basis::alike::{distinct, grouped};
 use crate::basis::destination::{self, Destination};
 use crate::basis::input_file;
@@ -180,8 +180,10 @@ impl<'a> SizesFile<'a> {
     fn write(&self, folder: &Path, name: &str) -> io::Result<String> {
         let text = printable::json(serde_json::to_string_pretty(self)? + "\n");
         let usual = folder.join(format!("{name}.json"));
-        let is_free = |path: &PathBuf| !path.exists() || input_file::read_text(path).is_ok_and(|own| own == text);
-        let path = numbered(folder, name, ".json").find(is_free).unwrap_or_default();
+        let has_same = |path: &PathBuf| {
+            input_file::read_text(path).is_ok_and(|own| is_same_program(own.as_bytes(), text.as_bytes()))
+        };
+        let path = numbered(folder, name, ".json").find(|path| !path.exists() || has_same(path)).unwrap_or_default();
         Destination::open(&path)?.write(text.as_bytes())?;
         let (sizes, pipelines) = (self.sizes.len(), counted(self.pipelines.len(), "pipeline"));
         let note = format!("saved     '{}' has {sizes} sizes, with {pipelines}\n", path.shown());

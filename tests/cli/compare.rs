@@ -1247,33 +1247,60 @@ fn a_reference_that_no_longer_ends_fails_and_does_not_let_a_wrong_kernel_pass_la
     compare(4);
 }
 
+/// Writes a kernel and a reference of these values of Y, which both call `buffer`.
+#[cfg(unix)]
+fn write_called(path: &Path, kernel: &str, reference: &str, buffer: &str) {
+    write_copy(path, [kernel, reference], &COPY[1].replace("buffer.Y", &format!("buffer.{buffer}")));
+    for file in ["copy.comp", "reference.comp"] {
+        let text = std::fs::read_to_string(path.join(file)).expect("written");
+        std::fs::write(path.join(file), text.replace("buffer Y", &format!("buffer {buffer}"))).expect("written");
+    }
+}
+
+/// Makes a repository of a kernel that copies, and its reference.
+#[cfg(unix)]
+fn copying_repository() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_called(folder.path(), "x[i];", "x[i] | 0;", "Y");
+    std::fs::write(folder.path().join("gpukern.toml"), "[[run]]\ndescription = 'copy.toml'\n").expect("written");
+    commit_all(folder.path());
+    folder
+}
+
+#[cfg(unix)]
+#[test]
+fn other_names_and_another_text_of_the_same_grid_are_the_same_code() {
+    let folder = copying_repository();
+    let path = folder.path();
+    let compare = || stdout(&expect_exit(&mut compare_commits(path, "HEAD", QUICK), 0));
+    let replace = |file: &str, changes: &[[&str; 2]]| {
+        let text = std::fs::read_to_string(path.join(file)).expect("written");
+        let text = changes.iter().fold(text, |text, [from, to]| text.replace(from, to));
+        std::fs::write(path.join(file), text).expect("written");
+    };
+    // Other names are the same data.
+    write_called(path, "x[i] + 0;", "x[i] | 0;", "OUT");
+    let renamed = compare();
+    assert!(!renamed.contains("not compared"), "{renamed}");
+    for (file, changes) in [
+        ("copy.comp", &[["uint i ", "uint index "], ["[i]", "[index]"]][..]),
+        ("copy.toml", &[["'N / 64'", "'cdiv(N, 64)'"]]),
+    ] {
+        write_called(path, "x[i];", "x[i] | 0;", "OUT");
+        replace(file, changes);
+        let same = compare();
+        assert!(same.contains("same code, measured once for both sides"), "{file}: {same}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = copying_repository();
     let path = folder.path();
     let write = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");
-    let sources = |kernel: &str, reference: &str, buffer: &str| {
-        write_copy(path, [kernel, reference], &COPY[1].replace("buffer.Y", &format!("buffer.{buffer}")));
-        for file in ["copy.comp", "reference.comp"] {
-            let text = std::fs::read_to_string(path.join(file)).expect("written");
-            write(file, &text.replace("buffer Y", &format!("buffer {buffer}")));
-        }
-    };
-    sources("x[i];", "x[i] | 0;", "Y");
-    write("gpukern.toml", "[[run]]\ndescription = 'copy.toml'\n");
-    commit_all(path);
+    let sources = |kernel: &str, reference: &str, buffer: &str| write_called(path, kernel, reference, buffer);
     let compare = |exit, allow: &[&str]| stdout(&expect_exit(compare_commits(path, "HEAD", QUICK).args(allow), exit));
-    // Other names are the same data.
-    sources("x[i] + 0;", "x[i] | 0;", "OUT");
-    let renamed = compare(0, &[]);
-    assert!(!renamed.contains("not compared"), "{renamed}");
-    // With nothing but other names in it, it is the same code, too.
-    sources("x[i];", "x[i] | 0;", "OUT");
-    let kernel = std::fs::read_to_string(path.join("copy.comp")).expect("written");
-    write("copy.comp", &kernel.replace("uint i ", "uint index ").replace("[i]", "[index]"));
-    let renamed = compare(0, &[]);
-    assert!(renamed.contains("same code, measured once for both sides"), "{renamed}");
     // Right by a new reference, and wrong by that of the baseline.
     sources("x[i] + 1;", "x[i] - 4294967295u;", "Y");
     let wrong = compare(1, &[]);
@@ -1282,11 +1309,6 @@ fn a_change_of_its_own_check_does_not_hide_a_wrong_answer() {
     compare(0, &["--allow", "check"]);
     // Only the check changed: the code is measured once.
     sources("x[i];", "x[i] - 0;", "Y");
-    let once = compare(0, &[]);
-    assert!(once.contains("same code, measured once for both sides"), "{once}");
-    // The same grid in other words is the same code.
-    let described = std::fs::read_to_string(path.join("copy.toml")).expect("written");
-    write("copy.toml", &described.replace("'N / 64'", "'cdiv(N, 64)'"));
     let once = compare(0, &[]);
     assert!(once.contains("same code, measured once for both sides"), "{once}");
     // Without its reference, or by a wrong one, the same code may be wrong.

@@ -143,13 +143,7 @@ pub fn simulate(
         unwritten.push(element.filter(|at| bytes[at * size..][..size] == filler(number, size as u64)));
         outputs.push(output);
     }
-    let read = specs.iter().enumerate().filter(|(_, spec)| spec.role.is_input());
-    let changed = read.zip(inputs).find(|((number, spec), input)| {
-        let bytes = input.as_bytes();
-        !spec.role.is_output() && run.memory.bytes(*number as u32)[..bytes.len()] != *bytes
-    });
-    let changed_input = changed.map(|((_, spec), _)| spec.name.to_string());
-    let faults = run.reporter.finish(&run.memory);
+    let (changed_input, faults) = (changed_input(&run.memory, specs, inputs), run.reporter.finish(&run.memory));
     let ProgramRun { lane_operations, assumed_progress, reporter, .. } = run;
     let FaultReporter { matrix_element, exchanges, .. } = reporter;
     Ok(Simulated {
@@ -162,6 +156,16 @@ pub fn simulate(
         matrix_element,
         exchanges,
     })
+}
+
+/// Names an input that a program changed, although it is no output.
+fn changed_input(memory: &Memory, specs: &[BufferSpec], inputs: &[HostArray]) -> Option<String> {
+    let read = specs.iter().enumerate().filter(|(_, spec)| spec.role.is_input());
+    let changed = read.zip(inputs).find(|((number, spec), input)| {
+        let bytes = input.as_bytes();
+        !spec.role.is_output() && memory.bytes(*number as u32)[..bytes.len()] != *bytes
+    });
+    changed.map(|((_, spec), _)| spec.name.to_string())
 }
 
 /// Returns what fills this many bytes of a buffer of this number that nothing has written.

@@ -174,7 +174,7 @@ impl<'a> AnalyzedPass<'a> {
             for axis in 0..3 {
                 match doubled[axis] / elements[axis] {
                     2.0 if !is_set[axis] => {
-                        self.factors[axis].push((constant.name.to_string(), constant.default as f64))
+                        self.factors[axis].push((constant.name.to_string(), constant.default as f64));
                     }
                     0.5 if is_set[axis] => self.is_fixed[axis] = true,
                     _ => {}

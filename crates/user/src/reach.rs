@@ -423,11 +423,7 @@ impl<'a> Analysis<'a> {
                 let length = Bounded { parameters: LENGTH, varies: 0, bound: Some(Polynomial::axis(0)) };
                 self.set_value(id, vec![length]);
             }
-            // Images have the extents of the grid.
-            (Op::ImageQuerySize | Op::ImageQuerySizeLod, &[kind, id, ..]) => {
-                let extent = |axis| Bounded { parameters: LENGTH, varies: 0, bound: Some(Polynomial::axis(axis)) };
-                self.set_value(id, (0..self.components(kind).min(3)).map(extent).collect());
-            }
+            (Op::ImageQuerySize | Op::ImageQuerySizeLod, &[kind, id, ..]) => self.set_image_size(kind, id),
             (Op::ConstantComposite | Op::SpecConstantComposite, &[kind, id, ref operands @ ..]) => {
                 self.compute(op, kind, id, operands);
             }
@@ -449,6 +445,12 @@ impl<'a> Analysis<'a> {
     }
 
     /// Follows the parameters, calls and results of functions.
+    /// Notes the size of an image, which has the extents of the grid.
+    fn set_image_size(&mut self, kind: u32, id: u32) {
+        let extent = |axis| Bounded { parameters: LENGTH, varies: 0, bound: Some(Polynomial::axis(axis)) };
+        self.set_value(id, (0..self.components(kind).min(3)).map(extent).collect());
+    }
+
     fn follow_function(&mut self, op: Op, words: &[u32]) {
         match (op, words) {
             (Op::Function, &[_, id, ..]) => self.function = id,

@@ -1,7 +1,7 @@
 //! Executes the instructions of a gang.
 
 use super::{CHECK_INTERVAL, SimulatedDevice, gang_run::GangRun};
-use crate::code::{BAD_OFFSET, Edge, LaneFunction, Pc, Reg, RegisterOp};
+use crate::code::{BAD_OFFSET, Edge, LaneFunction, Pc, Reg, RegisterOp, Semantics};
 use crate::fault::FaultKind;
 use crate::findings::{Invocation, MAX_STORES, Subject};
 use crate::gang::Gang;
@@ -156,6 +156,23 @@ impl<'a> SimulatedDevice<'a> {
         }
     }
 
+    /// Executes a barrier of sub-groups.
+    fn subgroup_barrier(&mut self, run: &GangRun, active: &Active, semantics: Semantics) {
+        let invocations = |lanes: &LaneSet| lanes.iter().map(|lane| run.gang.invocation(lane)).collect::<Vec<_>>();
+        let live = invocations(&run.all().without(&run.finished));
+        for lanes in invocations(&active.set).chunk_by(|a, b| a.subgroup == b.subgroup) {
+            let Invocation { group, subgroup, .. } = lanes[0];
+            if lanes.len() == live.iter().filter(|lane| lane.subgroup == subgroup).count() {
+                self.memory.control_barrier(group, Some(subgroup), semantics);
+                continue;
+            }
+            // Lanes that do not execute it are not ordered by it.
+            for lane in lanes {
+                self.memory.memory_barrier(*lane, semantics);
+            }
+        }
+    }
+
     fn execute(&mut self, run: &mut GangRun, pc: Pc, instruction: &RegisterOp, active: &Active) {
         match instruction {
             RegisterOp::Compute { .. } => self.compute(run, pc, instruction, active),
@@ -194,20 +211,7 @@ impl<'a> SimulatedDevice<'a> {
                 self.note_exchange(pc, gang, active);
             }
             RegisterOp::Matrix(matrix) => self.matrix(run, pc, matrix, active),
-            RegisterOp::ControlBarrier { memory, .. } => {
-                let invocations =
-                    |lanes: &LaneSet| lanes.iter().map(|lane| run.gang.invocation(lane)).collect::<Vec<_>>();
-                let live = invocations(&run.all().without(&run.finished));
-                for lanes in invocations(&active.set).chunk_by(|a, b| a.subgroup == b.subgroup) {
-                    let Invocation { group, subgroup, .. } = lanes[0];
-                    if lanes.len() == live.iter().filter(|lane| lane.subgroup == subgroup).count() {
-                        self.memory.control_barrier(group, Some(subgroup), *memory);
-                    } else {
-                        // Those that do not execute it are not ordered by it.
-                        lanes.iter().for_each(|lane| self.memory.memory_barrier(*lane, *memory));
-                    }
-                }
-            }
+            RegisterOp::ControlBarrier { memory, .. } => self.subgroup_barrier(run, active, *memory),
             RegisterOp::MemoryBarrier(semantics) => {
                 active.lanes().for_each(|lane| self.memory.memory_barrier(run.gang.invocation(lane), *semantics));
             }
