@@ -251,19 +251,24 @@ check() {
     [ "$status" = 0 ]
 }
 
-# Makes the baseline's submodules from those that are checked out here: a private one may need a password to be fetched.
+# Makes the baseline's submodules from those that are checked out here, as far as these have the commit: a private one may need a
+# password to be fetched. Whatever is within them comes from where it always does.
 submodules_from_here() {
     modules=$(cd "$(git rev-parse --git-common-dir)" && pwd)/modules
-    urls=$(git config --file "$baseline/.gitmodules" --name-only --get-regexp '^submodule\..*\.url$') || return 0
-    while read -r url; do
-        name=${url#submodule.}
-        name=${name%.url}
-        if [ -d "$modules/$name" ]; then set -- "$@" -c "submodule.$name.url=$modules/$name"; fi
+    keys=$(git config --file "$baseline/.gitmodules" --name-only --get-regexp '^submodule\..*\.path$') || return 0
+    while read -r key; do
+        name=${key#submodule.}
+        name=${name%.path}
+        path=$(git config --file "$baseline/.gitmodules" --get "$key")
+        url=$(git config --get "submodule.$name.url") || continue
+        wanted=$(git -C "$baseline" rev-parse --quiet --verify "HEAD:$path") || continue
+        git -C "$modules/$name" cat-file -e "$wanted^{commit}" 2> /dev/null || continue
+        run "$scratch/messages" "$baseline" git -c protocol.file.allow=always -c "submodule.$name.url=$modules/$name" \
+            submodule --quiet update --init -- "$path" || true
+        if [ -e "$baseline/$path/.git" ]; then git -C "$baseline/$path" remote set-url origin "$url"; fi
     done <<EOF
-$urls
+$keys
 EOF
-    # Those within submodules follow with all the others.
-    run "$scratch/messages" "$baseline" git -c protocol.file.allow=always "$@" submodule --quiet update --init || true
 }
 
 # Succeeds if a case of the side $1 has a time.

@@ -663,13 +663,17 @@ fn changed_check(before: &ResolvedProblem, after: &ResolvedProblem) -> Vec<Strin
         if !is_same {
             changes.insert(what.into());
         }
-        for buffer in &point.buffers {
-            let earlier = earlier.buffers.iter().find(|earlier| earlier.name == buffer.name);
+        for (index, buffer) in point.buffers.iter().enumerate() {
+            // A buffer of another name is the one in its place.
+            let same_name = earlier.buffers.iter().find(|earlier| earlier.name == buffer.name);
+            let is_gone = |old: &&ResolvedBuffer| point.buffers.iter().all(|other| other.name != old.name);
+            let earlier = same_name.or_else(|| earlier.buffers.get(index).filter(is_gone));
+            let unnamed = |own: &ResolvedBuffer| ResolvedBuffer { name: String::new(), ..own.clone() }.to_string();
             if let Some(ResolvedBuffer { tolerance, .. }) = earlier.filter(|old| old.tolerance != buffer.tolerance) {
                 let name = printable(&buffer.name);
                 changes.insert(format!("the tolerance of {name}: {tolerance} → {}", buffer.tolerance));
             }
-            if earlier.is_some_and(|earlier| earlier.to_string() != buffer.to_string()) {
+            if earlier.is_some_and(|earlier| unnamed(earlier) != unnamed(buffer)) {
                 changes.insert(format!("the contents of {}", printable(&buffer.name)));
             }
         }
@@ -684,9 +688,14 @@ fn hash_data_files(problem: &ResolvedProblem) -> BTreeMap<String, String> {
     problem.data_files().iter().filter_map(|path| Some((name(path), hash(path)?))).collect()
 }
 
-/// Returns the SPIR-V that passes run.
-fn code_of<'a>(problem: &'a ResolvedProblem, list: &PassList) -> Vec<&'a [u32]> {
-    list.dispatches.iter().map(|dispatch| &problem.modules[dispatch.shader].spirv[..]).collect()
+/// Returns the SPIR-V that passes run, without the names in it.
+fn code_of(problem: &ResolvedProblem, list: &PassList) -> Vec<Vec<u32>> {
+    list.dispatches.iter().map(|dispatch| without_debug_names(&problem.modules[dispatch.shader].spirv)).collect()
+}
+
+/// Returns the instructions of a module that are no names, lines or sources.
+fn without_debug_names(spirv: &[u32]) -> Vec<u32> {
+    code(spirv).map_while(Result::ok).flat_map(|instruction| instruction.words).copied().collect()
 }
 
 /// Whether two kernels are the same code with the same data, wherever their files are and however they are checked.
@@ -705,8 +714,7 @@ fn without_names(mut problem: ResolvedProblem) -> ResolvedProblem {
     problem.name.clear();
     for module in &mut problem.modules {
         module.name.clear();
-        module.spirv =
-            code(&module.spirv).map_while(Result::ok).flat_map(|instruction| instruction.words).copied().collect();
+        module.spirv = without_debug_names(&module.spirv);
     }
     // A command makes inputs by their names.
     for point in problem.points.iter_mut().filter(|point| point.inputs.is_none()) {

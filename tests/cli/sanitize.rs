@@ -140,7 +140,7 @@ fn sanitized(body: &str, description: &str, options: &[&str]) -> String {
     std::fs::write(folder.path().join("k.toml"), text).expect("written");
     let code = format!(
         "#version 450\n#extension GL_KHR_memory_scope_semantics : require\n#extension GL_KHR_shader_subgroup_basic : require\nlayout(local_size_x = 64) in;\n\
-         layout(binding = 0) buffer X {{ uint x[]; }};\nlayout(binding = 1) buffer Y {{ uint y[]; }};\nshared uint s, t[64];\n\
+         layout(binding = 0) buffer X {{ uint x[]; }};\nlayout(binding = 1) buffer Y {{ uint y[]; }};\nshared uint s, t[64]; bool is_fifth(uint l) {{ return l == 5; }}\n\
          void main() {{ uint i = gl_GlobalInvocationID.x, l = i % 64;\n{body} }}\n"
     );
     std::fs::write(folder.path().join("k.comp"), code).expect("written");
@@ -153,6 +153,7 @@ fn a_lane_that_another_waits_for_may_be_on_either_side_of_a_branch() {
     for wait in [
         "if (l != 5) { while (atomicAdd(s, 0) == 0); } else atomicExchange(s, 1);",
         "if (l == 5) atomicExchange(s, 1); else while (atomicAdd(s, 0) == 0);",
+        "if (!is_fifth(l)) { while (atomicAdd(s, 0) == 0); } else atomicExchange(s, 1);",
     ] {
         let words = sanitized(&format!("if (l == 0) s = 0; barrier();\n{wait}\ny[i] = i;"), "", &[]);
         assert!(words.contains("may wait forever k.comp:10 waits for another invocation of its sub-group"), "{words}");
@@ -187,6 +188,7 @@ fn a_wrong_answer_is_that_of_an_element_left_out_or_of_a_changed_input() {
         ("y[i] = i;", "no faults in 1 case"),
         ("if (i < 250) y[i] = i;", "nothing writes Y[250], and the answer is wrong remedy: look whether the grid"),
         ("x[i] = 1; y[i] = i;", "the kernel changed its input X; give X a check if it is meant to change"),
+        ("x[i] = 1; if (i < 250) y[i] = i;", "the kernel changed its input X; give X a check"),
     ] {
         let words = sanitized(body, &reference, &[]);
         assert!(words.contains(said), "{body}: {words}");
@@ -212,6 +214,7 @@ fn a_race_despite_an_atomic_or_a_barrier_has_a_remedy_of_its_own() {
         ("x[l] = x[l] + 1; y[i] = i;", "remedy: an atomic in line 9, such as atomicAdd(), in place of the update"),
         ("if (y[l] != i) x[l] += 2; y[i] = i;", "remedy: an atomic in line 9, such as atomicAdd(), in place of"),
         ("x[l] = x[l] + x[l + 1] + i;", "remedy: two dispatches"),
+        ("uint xx[1]; xx[0] = i; x[0] = xx[0] + 1;", "remedy: an index of its own for each invocation"),
     ] {
         let words = sanitized(body, "", &["--schedules=1"]);
         assert!(words.contains(remedy), "{words}");

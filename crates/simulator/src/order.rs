@@ -42,7 +42,7 @@ pub(crate) fn natural_ranks(code: &Code) -> Vec<u32> {
 }
 
 /// Returns the rank of each block if the lanes that take the other side of a branch go first. The sides of a selection lie
-/// behind one another in the code, before its merge block.
+/// behind one another in the code, before its merge block; where the first leads into the second, they stay in order.
 pub(crate) fn swapped_ranks(code: &Code) -> Vec<u32> {
     let count = code.blocks.len();
     let mut ranks = vec![0; count];
@@ -57,7 +57,12 @@ pub(crate) fn swapped_ranks(code: &Code) -> Vec<u32> {
         sides.sort_unstable();
         match (code.merges[block].map(|merge| merge as usize), &sides[..]) {
             (Some(merge), &[first, second])
-                if first == block + 1 && (first + 1..merge).contains(&second) && merge <= end =>
+                if first == block + 1
+                    && (first + 1..merge).contains(&second)
+                    && merge <= end
+                    && (first..second)
+                        .flat_map(|own| successors(code, own))
+                        .all(|to| !(second..merge).contains(&to)) =>
             {
                 ranges.extend([(merge, end), (first, second), (second, merge)]);
             }

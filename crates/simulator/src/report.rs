@@ -477,9 +477,16 @@ fn updated_in(fault: &KernelFault) -> Option<u32> {
         operators.find_map(|operator| text.split_once(operator)).or_else(|| text.split_once(" = "))?;
     let element = element_at_end(updated);
     let name = element.split('[').next().filter(|name| !name.is_empty())?;
-    let named = text.matches(&format!("{name}[")).count();
-    let is_in_place = text.contains(&format!("{element} = ")) && rest.contains(element) && named == 2;
-    (is_in_place || !text.contains(&format!("{element} = ")) && named < 2).then_some(*line)
+    let named = count_names(text, &format!("{name}["));
+    let is_assigned = text.contains(&format!("{element} = "));
+    let is_in_place = is_assigned && count_names(rest, element) > 0 && named == 2;
+    (is_in_place || !is_assigned && named < 2).then_some(*line)
+}
+
+/// Counts the places where a text has what begins with a name, and not with the end of a longer one.
+fn count_names(text: &str, wanted: &str) -> usize {
+    let is_part = |c: char| c.is_alphanumeric() || "_.".contains(c);
+    text.match_indices(wanted).filter(|(at, _)| !text[..*at].ends_with(is_part)).count()
 }
 
 /// Returns the element that a text ends with: `bins[l]` of `if (h[l] != 0) bins[l]`.

@@ -463,7 +463,10 @@ impl PosedCase<'_> {
                 }
             }
         }
-        if let Some(element) = unwritten_element(oracle, &counted.unwritten).filter(|_| wrong.is_some()) {
+        if wrong.is_some()
+            && counted.changed_input.is_none()
+            && let Some(element) = unwritten_element(oracle, &counted.unwritten)
+        {
             let what = format!("nothing writes {element}, and the answer is wrong");
             let remedy = "look whether the grid, or an `if`, leaves it out".into();
             counted.faults.push(KernelFault { remedy, ..fault_of_answer(FaultKind::Uninitialised, sized, what) });

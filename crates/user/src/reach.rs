@@ -444,13 +444,13 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// Follows the parameters, calls and results of functions.
     /// Notes the size of an image, which has the extents of the grid.
     fn set_image_size(&mut self, kind: u32, id: u32) {
         let extent = |axis| Bounded { parameters: LENGTH, varies: 0, bound: Some(Polynomial::axis(axis)) };
         self.set_value(id, (0..self.components(kind).min(3)).map(extent).collect());
     }
 
+    /// Follows the parameters, calls and results of functions.
     fn follow_function(&mut self, op: Op, words: &[u32]) {
         match (op, words) {
             (Op::Function, &[_, id, ..]) => self.function = id,

@@ -448,9 +448,14 @@ impl CasePair<'_> {
     /// Whether the sides ran on different boards, with too few boards to know their spread. Two H100s differed by 8 % in a
     /// kernel of 8 µs; so may two boards of the models that are compared.
     fn is_another_board(&self) -> bool {
+        let place = |seen: &SeenCase<'_>| {
+            Some(format!("{} {}", seen.record.origin.host.as_ref()?, seen.device()?.pci_address.as_ref()?))
+        };
+        // Two drivers of one board may give it two UUIDs, but it stays in its slot.
+        let has_places = self.baseline.iter().chain(&self.candidate).all(|seen| place(seen).is_some());
         let boards = |side: &[SeenCase<'_>]| -> BTreeSet<String> {
-            let identified = side.iter().filter_map(SeenCase::device).filter(|device| !device.uuid.is_empty());
-            identified.map(|device| device.uuid.clone()).collect()
+            let uuid = |seen: &SeenCase<'_>| Some(seen.device()?.uuid.clone()).filter(|uuid| !uuid.is_empty());
+            side.iter().filter_map(|seen| if has_places { place(seen) } else { uuid(seen) }).collect()
         };
         let before = boards(&self.baseline);
         let after = boards(&self.candidate);

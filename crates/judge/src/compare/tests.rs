@@ -673,6 +673,22 @@ fn another_board_of_one_model_is_no_change_of_the_code() {
     // A larger change than boards differ by is a change.
     let far = compare(&boards("a", 1e6, &["1"]), &boards("b", 1.4e6, &["2"]), &usual);
     assert_eq!(far.cases[0].verdict, Verdict::Slower);
+    // Two drivers of the board in one slot, and models that are not on one machine.
+    let placed = |name: &str, center: f64, uuid: &str, place: &str| {
+        let mut records = boards(name, center, &[uuid]);
+        records[0].devices[0].pci_address = Some(place.into());
+        records[0].devices[0].name = format!("GPU of {name}");
+        records[0].origin.host = Some("a machine".into());
+        records
+    };
+    for (place, verdict) in [("0000:03:00.0", Verdict::Slower), ("0000:04:00.0", Verdict::Undecided)] {
+        let [a, b] = [placed("a", 1e6, "1", "0000:03:00.0"), placed("b", 1.08e6, "2", place)];
+        let case = compare(&a, &b, &usual).cases.remove(0);
+        assert_eq!(
+            (case.verdict, case.obstacle),
+            (verdict, (verdict == Verdict::Undecided).then_some(Obstacle::AnotherBoard))
+        );
+    }
     // An unknown board, several boards per side, and a stated noise.
     assert_eq!(result_between(&["1"; 3], &[""; 3], &usual).0, Verdict::Slower);
     assert_eq!(result_between(&["1", "2", "3"], &["4", "5", "6"], &usual).0, Verdict::Slower);

@@ -100,6 +100,10 @@ impl Lowerer {
                 *block = merge.copied();
             }
             self.lower_block(frame.blocks[&label], &frame)?;
+            // A call splits a block, whose last part has the branch.
+            if let Some(last @ None) = self.code.merges.last_mut() {
+                *last = merge.copied();
+            }
         }
         self.frames.pop();
         Ok(())

@@ -162,7 +162,8 @@ impl<'a> SimulatedDevice<'a> {
         let live = invocations(&run.all().without(&run.finished));
         for lanes in invocations(&active.set).chunk_by(|a, b| a.subgroup == b.subgroup) {
             let Invocation { group, subgroup, .. } = lanes[0];
-            if lanes.len() == live.iter().filter(|lane| lane.subgroup == subgroup).count() {
+            let is_whole = lanes.len() == run.gang.subgroup_size as usize;
+            if is_whole || lanes.len() == live.iter().filter(|lane| lane.subgroup == subgroup).count() {
                 self.memory.control_barrier(group, Some(subgroup), semantics);
                 continue;
             }

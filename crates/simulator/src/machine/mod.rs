@@ -291,7 +291,10 @@ impl<'a> SimulatedDevice<'a> {
         for (register, bits) in &self.kernel.code.constants {
             registers.put(*register, vec![*bits; gang.lanes as usize]);
         }
-        GangRun::new(gang, registers, self.launch.reconvergence, self.launch.seed % 2 == 1)
+        let Launch { reconvergence, seed, .. } = self.launch;
+        // Where lanes meet depends on whether the seed is odd, if anything does.
+        let bits = if reconvergence == Reconvergence::AtMerges { seed } else { seed / 2 };
+        GangRun::new(gang, registers, reconvergence, bits % 2 == 1)
     }
 
     fn end(&mut self, group: GroupRun, spare: &mut Vec<GangRun>) {
