@@ -248,7 +248,7 @@ impl Sides {
         for case in &record.cases {
             if self.candidate.contains(&case.id) {
                 let mut case = case.clone();
-                match self.wrong_by_old_check(&case, record).or_else(|| self.loosened(&case)) {
+                match self.forbidden(&case, record) {
                     Some(wrong) if self.allows_check => {
                         case.notes.push(format!("accepted by --allow check: {}", wrong.worst));
                     }
@@ -294,14 +294,16 @@ impl Sides {
         Some(Verification::without_answer(reason))
     }
 
+    /// Returns what is wrong with a candidate's case whose answer is right, unless a reviewer accepts it.
+    fn forbidden(&self, case: &Case, record: &Record) -> Option<Verification> {
+        self.wrong_by_old_check(case, record).or_else(|| self.loosened(case))
+    }
+
     /// Lists what a reviewer accepts with `--allow check`: a line for each case of the candidate that would fail without it.
     pub(super) fn accepted(&self, record: &Record) -> String {
         let cases = record.cases.iter().filter(|case| self.allows_check && self.candidate.contains(&case.id));
-        let line = |case: &Case| {
-            let wrong = self.wrong_by_old_check(case, record);
-            let said = wrong.map(|own| own.worst).or_else(|| Some(self.loosened(case)?.worst))?;
-            Some(format!("accepted check: {}: {said}\n", case.id))
-        };
+        let line =
+            |case: &Case| Some(format!("accepted check: {}: {}\n", case.id, self.forbidden(case, record)?.worst));
         // A case that several processes measured is there more than once.
         distinct(cases.filter_map(line)).concat()
     }

@@ -48,7 +48,7 @@ pub(crate) fn swapped_ranks(code: &Code) -> Vec<u32> {
     let mut ranks = vec![0; count];
     let mut order = 0..;
     let mut ranges = vec![(0, count)];
-    while let Some((block, end)) = ranges.pop().filter(|_| count > 0) {
+    while let Some((block, end)) = ranges.pop() {
         if block == end {
             continue;
         }

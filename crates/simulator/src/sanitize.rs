@@ -4,7 +4,7 @@ use crate::algorithms::{Algorithm, CaseSpec, Oracle, Problem, Variant};
 use crate::basis::alike::distinct;
 use crate::basis::dtype::HostArray;
 use crate::basis::threads;
-use crate::case::check::WrongElement;
+use crate::case::check::{self, WrongElement};
 use crate::device::simulated_device;
 use crate::fault::{FaultKind, KernelFault, SourcePlace};
 use crate::kernel::buffer::BufferSpec;
@@ -559,7 +559,7 @@ impl CaseReport {
     fn wrong(&mut self, program: &Program, oracle: &dyn Oracle, simulated: &Simulated) -> Option<String> {
         // Built-in kernels may use their inputs up.
         if let Some(name) = simulated.changed_input.as_ref().filter(|_| program.is_users()) {
-            return Some(format!("the kernel changed its input {name}; give {name} a check if it is meant to change"));
+            return Some(check::changed_input(name));
         }
         let mut check = match oracle.check(&simulated.outputs) {
             Ok(check) => check,

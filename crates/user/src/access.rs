@@ -1,7 +1,7 @@
 //! Determines which buffers a kernel reads and writes by following pointers and addresses through its SPIR-V. Where the
 //! analysis fails, it assumes both.
 
-use crate::kernel::instructions::{Instruction, instructions};
+use crate::kernel::instructions::{Instruction, instructions, is_atomic_update};
 use rspirv::spirv::{Decoration, Op, StorageClass};
 use std::collections::{HashMap, HashSet};
 
@@ -435,7 +435,7 @@ impl<'a> Flow<'a> {
             (Op::ExtInst, [_, id, _, number, operands @ ..]) if !BOUNDING_INSTRUCTIONS.contains(number) => {
                 self.join_origins(*id, operands);
             }
-            (_, &[_, _, pointer, ..]) if is_atomic(op) => {
+            (_, &[_, _, pointer, ..]) if is_atomic_update(op) => {
                 let set = self.pointees(pointer);
                 self.changed |= extend(&mut self.counts, set);
             }
@@ -508,12 +508,6 @@ fn reads_image(op: Op) -> bool {
     (Op::ImageSampleImplicitLod as u32..=Op::ImageRead as u32).contains(&(op as u32))
         || (Op::ImageSparseSampleImplicitLod as u32..=Op::ImageSparseDrefGather as u32).contains(&(op as u32))
         || op == Op::ImageSparseRead
-}
-
-/// Returns whether an instruction is an atomic read-modify-write.
-fn is_atomic(op: Op) -> bool {
-    (Op::AtomicExchange as u32..=Op::AtomicXor as u32).contains(&(op as u32))
-        || matches!(op, Op::AtomicFAddEXT | Op::AtomicFMinEXT | Op::AtomicFMaxEXT)
 }
 
 /// Returns whether an instruction does not access memory through its operands.

@@ -3,6 +3,7 @@
 use super::cause::PoisonedPart;
 use super::sampler::Sampler;
 use super::{LoadedProblem, MAX_COPY_BYTES, Workbench, region, whole};
+use crate::case::check;
 use crate::kernel::buffer::{BufferSpec, FILLER, RED_ZONE, Role};
 use crate::kernel::program::{BufferId, Program};
 use crate::vulkan::{DeviceBuffer, Recorder, Region, VulkanError};
@@ -202,9 +203,7 @@ impl Workbench {
                 let Region { offset, bytes, .. } = region(buffer, spec);
                 recorder.copy((copy.as_ref(), offset), (buffer, offset), bytes);
                 recorder.finish()?.run()?;
-                let name = &spec.name;
-                changed =
-                    Some(format!("the kernel changed its input {name}; give {name} a check if it is meant to change"));
+                changed = Some(check::changed_input(&spec.name));
             }
         }
         Ok(changed)

@@ -20,6 +20,7 @@ use crate::basis::named::named;
 use crate::basis::random::generator;
 use crate::basis::threads;
 use crate::basis::units::{self, Nanos};
+use crate::case::method::MIN_ROUNDS;
 use crate::record::Record;
 use crate::stats::bootstrap;
 use crate::stats::significance::benjamini_hochberg;
@@ -40,7 +41,7 @@ pub const SCHEMA: &str = "gpukern-compare/1";
 pub const FALSE_DISCOVERIES: f64 = 0.01;
 
 /// Fewest samples of a side: fewer cannot give a median with an interval of 95 %.
-const MIN_SAMPLES: usize = 6;
+const MIN_SAMPLES: usize = MIN_ROUNDS;
 
 /// Parameters of the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq)]

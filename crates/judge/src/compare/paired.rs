@@ -31,7 +31,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Creates a schedule whose first look comes after the fewest rounds that give an interval. Verdicts are strict enough to hold whatever the other `cases` show.
+    /// Creates a schedule whose first look comes after the fewest rounds that give an interval. Verdicts are strict enough to
+    /// hold whatever the other `cases` show.
     pub fn new(min_effect: f64, cases: usize) -> Self {
         Self { next: MIN_ROUNDS, looks: 0, min_effect, cases, finding: None, looked: 0 }
     }

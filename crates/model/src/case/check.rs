@@ -23,6 +23,11 @@ pub struct CheckResult {
 /// Start of the text about an answer that differs from another, which may be the wrong one.
 pub const ANSWER_DIFFERS: &str = "its answer differs from";
 
+/// Says that a kernel is wrong because it changed an input.
+pub fn changed_input(name: &str) -> String {
+    format!("the kernel changed its input {name}; give {name} a check if it is meant to change")
+}
+
 /// Wrong elements of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WrongElements {

@@ -56,6 +56,12 @@ pub fn instructions(module: &[u32]) -> impl Iterator<Item = Result<Instruction<'
     })
 }
 
+/// Whether an instruction is an atomic read-modify-write.
+pub fn is_atomic_update(op: Op) -> bool {
+    (Op::AtomicExchange as u32..=Op::AtomicXor as u32).contains(&(op as u32))
+        || matches!(op, Op::AtomicFAddEXT | Op::AtomicFMinEXT | Op::AtomicFMaxEXT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

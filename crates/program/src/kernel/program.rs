@@ -8,7 +8,7 @@ use crate::device::cache::fingerprint;
 use crate::device::capability::{DeviceInfo, MatrixShape};
 pub use crate::kernel::buffer::BufferId;
 use crate::kernel::buffer::{self, Address, Binding, BufferSpec, Descriptor, SpecValue, Start, StatedLayout};
-use crate::kernel::instructions::{Instruction, instructions};
+use crate::kernel::instructions::{Instruction, instructions, is_atomic_update};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, Scalar, SlotKind, Word};
 use crate::kernel::shaders::{Shader, is_same_code};
 use serde::{Deserialize, Serialize};
@@ -586,10 +586,9 @@ impl Program {
 
     /// Whether a kernel has atomics, which may leave as it is what they should change.
     pub fn has_atomics(&self) -> bool {
-        let is_atomic = |op| format!("{op:?}").starts_with("Atomic");
         self.dispatches().any(|dispatch| {
             let words = dispatch.shader.words();
-            instructions(&words).map_while(Result::ok).filter_map(Instruction::op).any(is_atomic)
+            instructions(&words).map_while(Result::ok).filter_map(Instruction::op).any(is_atomic_update)
         })
     }
 

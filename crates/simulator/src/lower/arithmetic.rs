@@ -3,6 +3,7 @@
 use super::{LoweredValue, Lowerer};
 use crate::alu;
 use crate::code::{Reg, RegisterOp};
+use crate::kernel::instructions::is_atomic_update;
 use crate::kernel::interface::Scalar;
 use crate::module::{Inst, ValueType};
 use rspirv::spirv::Op;
@@ -50,7 +51,7 @@ impl Lowerer {
             | Op::CooperativeMatrixStoreKHR
             | Op::CooperativeMatrixMulAddKHR
             | Op::CooperativeMatrixLengthKHR => self.matrix_instruction(inst),
-            op if is_atomic(op) => self.atomic(inst),
+            op if matches!(op, Op::AtomicLoad | Op::AtomicStore) || is_atomic_update(op) => self.atomic(inst),
             op if is_group_operation(op) => self.group_operation(inst),
             _ => self.lower_value(inst),
         }
@@ -441,11 +442,6 @@ impl Lowerer {
         }
         self.define(inst, results)
     }
-}
-
-/// Whether an instruction is an atomic: `OpAtomicLoad` to `OpAtomicXor`, and those of floats.
-fn is_atomic(op: Op) -> bool {
-    matches!(op as u32, 227..=242) || matches!(op, Op::AtomicFAddEXT | Op::AtomicFMinEXT | Op::AtomicFMaxEXT)
 }
 
 /// Whether an instruction exchanges values within a sub-group.
