@@ -1477,6 +1477,10 @@ pub struct CompareCommitsArgs {
     /// are right only by the reference or tolerance of this change (`check`), and slower ones.
     #[arg(long, value_name = "WHAT,..", value_delimiter = ',', value_parser = ["gone", "buffers", "work", "check", "slower"], hide_possible_values = true)]
     pub allow: Vec<String>,
+
+    /// Fail if nothing checks the answer of a case of the candidate
+    #[arg(long)]
+    pub require_reference: bool,
 }
 
 /// Options of `report`.

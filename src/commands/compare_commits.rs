@@ -21,7 +21,8 @@ const RESULTS: &str = "gpukern-results";
 const SCRIPT: &str = include_str!("compare_commits.sh");
 
 pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutput> {
-    let CompareCommitsArgs { base, config, prepare, bench, processes, min_effect, gate, allow } = args;
+    let CompareCommitsArgs { base, config, prepare, bench, processes, min_effect, gate, allow, require_reference } =
+        args;
     let allowed = allow.join(",");
     // Mistakes are refused before anything is measured.
     judging::percentage("min-effect", Some(min_effect))?;
@@ -56,10 +57,12 @@ pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutpu
             let _ = write!(repeated, " --{option} {}", shown_word(value));
         }
     }
+    let required = if *require_reference { " --require-reference" } else { "" };
+    repeated.push_str(required);
     let shell = OsStr::new("sh");
     let mut command = Command::new(shell);
     command.args(["-c", SCRIPT, "compare-commits", base, config, prepare, bench, &count, min_effect]);
-    command.arg(gate_file).arg(allowed).arg(repeated);
+    command.arg(gate_file).arg(allowed).arg(required).arg(repeated);
     let program = std::env::current_exe().ok();
     if let Some(folder) = program.as_deref().and_then(std::path::Path::parent) {
         put_first(&mut command, "PATH", folder, host);

@@ -16,7 +16,9 @@ mistake() {
 progress() { echo "$1" >&2; }
 
 # Everything is checked before the results of the last run are replaced.
-base=$1 config=$2 prepare=$3 bench=$4 processes=$5 min_effect=$6 gate=$7 allow=$8 repeated=$9
+base=$1 config=$2 prepare=$3 bench=$4 processes=$5 min_effect=$6 gate=$7 allow=$8 require_reference=$9
+shift
+repeated=$9
 # Git's own message says what to do if the folder belongs to somebody else.
 top=$(git rev-parse --show-toplevel) || mistake "run \`gpukern compare-commits\` in a git repository"
 cd "$top"
@@ -140,6 +142,42 @@ escaped() {
     tr -d '\000-\010\013\014\016-\037' | sed 's/&/\&amp;/g; s/</\&lt;/g; s/>/\&gt;/g; s/"/\&quot;/g'
 }
 
+# Makes sure that no system shows green tests: adds a test with the error $1, and the messages in the file $2, to JUnit's file
+# unless that has failures of its own.
+fail_junit() {
+    junit=$results/junit.xml
+    if grep -q -s -e '<failure' -e '<error' "$junit"; then return; fi
+    # Its own tests are kept: only the end of the document is written anew.
+    if [ -s "$junit" ]; then
+        sed '/^<\/testsuites>$/d; s/^<testsuites .*/<testsuites name="gpukern">/' "$junit"
+    else
+        echo '<?xml version="1.0" encoding="UTF-8"?>'
+        echo '<testsuites name="gpukern">'
+    fi > "$scratch/junit"
+    {
+        cat "$scratch/junit"
+        echo '  <testsuite name="compare-commits" tests="1" failures="0" errors="1" skipped="0">'
+        echo "    <testcase name=\"$(echo "$config" | escaped)\" classname=\"compare-commits\">"
+        echo "      <error type=\"failed\" message=\"$(echo "$1" | escaped)\">$(escaped < "$2")</error>"
+        echo '    </testcase>'
+        echo '  </testsuite>'
+        echo '</testsuites>'
+    } > "$junit"
+}
+
+# Says what the comparison does not know of and fails the job, a line each.
+name_other_failures() {
+    # No option accepts what would stop every later change.
+    if [ -n "$unreadable" ]; then echo "$unreadable; put it back, or take it out of $config"; fi
+    if [ -z "$require_reference" ] || [ ! -s "$results/candidate.json" ]; then return; fi
+    gpukern export "$results/candidate.json" --to jsonl | grep '"status":"unverified"' \
+        | sed 's/^{"name":"\([^"]*\)".*/\1/' > "$scratch/unverified" || true
+    more=$(($(wc -l < "$scratch/unverified") - 3))
+    names=$(head -n 3 "$scratch/unverified" | paste -s -d '|' - | sed 's/|/, /g')
+    if [ "$more" -gt 0 ]; then names="$names and $more more"; fi
+    if [ -n "$names" ]; then echo "Nothing checks $names (--require-reference); \`gpukern help checks\` shows how"; fi
+}
+
 # Ends without a comparison, with the exit code $3: $1 says why, and the file $2 has messages. What is known of the candidate
 # is in the results. At a desk, a mistake keeps the results of the last run, where nobody takes them for those of this one.
 end() {
@@ -153,6 +191,12 @@ end() {
         1) headline="$1 The candidate has wrong answers." ;;
         *) headline="$1 The candidate has failures." ;;
     esac
+    code=$3
+    name_other_failures > "$scratch/failures"
+    if [ -s "$scratch/failures" ]; then
+        headline="$headline $(paste -s -d ' ' "$scratch/failures")"
+        case $code in 0 | 4) code=1 ;; esac
+    fi
     echo "$headline"
     cat "$2" >&2
     record=$results/candidate.json
@@ -170,28 +214,15 @@ end() {
         fi
         echo "$origin"
     } > "$results/comparison.md"
-    junit=$results/junit.xml
-    if [ -s "$record" ]; then gpukern export "$record" --to junit -o "$junit"; fi
-    # No system may show green tests if this fails.
-    if [ "$3" != 0 ] && ! grep -q -s -e '<failure' -e '<error' "$junit"; then
-        {
-            echo '<?xml version="1.0" encoding="UTF-8"?>'
-            echo '<testsuites name="gpukern" tests="1" failures="0" errors="1">'
-            echo '  <testsuite name="compare-commits" tests="1" failures="0" errors="1" skipped="0">'
-            echo "    <testcase name=\"$(echo "$config" | escaped)\" classname=\"compare-commits\">"
-            echo "      <error type=\"failed\" message=\"$(echo "$headline" | escaped)\">$(escaped < "$2")</error>"
-            echo '    </testcase>'
-            echo '  </testsuite>'
-            echo '</testsuites>'
-        } > "$junit"
-    fi
+    if [ -s "$record" ]; then gpukern export "$record" --to junit -o "$results/junit.xml"; fi
+    if [ "$code" != 0 ]; then fail_junit "$headline" "$2"; fi
     if [ -s "$record" ]; then
         echo "The candidate:"
         widen_log
         gpukern report "$record"
         write_report "$record"
     fi
-    exit "$3"
+    exit "$code"
 }
 
 # A log has room for whole tables.
@@ -293,8 +324,17 @@ compare_to_files() {
 # Ends with the comparison, and with the exit code $2; $1 is what to say first.
 finish() {
     code=$2
-    # No option accepts what would stop every later change.
-    if [ -n "$unreadable" ] && { [ "$code" = 0 ] || [ "$code" = 4 ]; }; then code=1; fi
+    name_other_failures > "$scratch/failures"
+    if [ -s "$scratch/failures" ]; then
+        case $code in 0 | 4) code=1 ;; esac
+    fi
+    # A reader of either file learns what a reader of the exit code does.
+    sed "s/\"exit\": *[0-9]*/\"exit\":$code/" "$results/comparison.json" > "$scratch/comparison.json"
+    mv "$scratch/comparison.json" "$results/comparison.json"
+    case $code in
+        0 | 4) ;;
+        *) fail_junit "${1:-$(paste -s -d ' ' "$scratch/failures")}" "$scratch/messages" ;;
+    esac
     case $code in
         0) outcome=Passed
             accepts=$(wc -l < "$scratch/accepted")
@@ -308,7 +348,7 @@ finish() {
         sed "1s/^\*\*/**$outcome: /; 1q" "$scratch/comparison.md"
         echo
         if [ -n "$1" ]; then printf '**%s**\n\n' "$1"; fi
-        if [ -n "$unreadable" ]; then printf '**%s; put it back, or take it out of %s**\n\n' "$unreadable" "$config"; fi
+        sed 's/.*/**&**\n/' "$scratch/failures"
         if [ -n "$changed" ]; then printf '**This change also edits how answers are checked:** %s\n\n' "$changed"; fi
         if [ -s "$scratch/accepted" ]; then
             printf '**%s**\n\n' "$accepted"
@@ -324,8 +364,8 @@ finish() {
         if [ "$outcome" = Failed ] && [ -n "${GITHUB_ACTIONS:-}" ]; then
             if cat "$scratch/comparison.md" "$scratch/messages" | grep -q -e '--allow'; then
                 echo
-                echo "\`--allow\` is what a maintainer's label sets (\`kernels-change\`, \`checks-change\` or \`kernels-slower\`, unless the" \
-                    "workflow calls them otherwise)."
+                echo "\`--allow\` is what a maintainer's label sets: \`kernels-slower\` sets slower, \`checks-change\` check, and" \
+                    "\`kernels-change\` gone, buffers and work, unless the workflow calls them otherwise."
             fi
         fi
         echo
@@ -338,7 +378,7 @@ finish() {
         echo "$accepted"
         sed 's/^/  /' "$scratch/accepted"
     fi
-    if [ -n "$unreadable" ]; then echo "$unreadable; put it back, or take it out of $config"; fi
+    cat "$scratch/failures"
     if is_measured candidate; then
         echo "The candidate:"
         gpukern report "$results/candidate.json"

@@ -37,13 +37,17 @@ fn a_kernel_that_leaves_its_work_to_other_runs_is_rejected_and_an_honest_one_is_
     assert_eq!(cases.len(), 12, "{notes}");
     for case in &cases {
         assert_eq!(case["outcome"]["status"], expected(case), "{}: {notes}", case["id"]);
+        // After how many runs an answer is wrong is luck, and so is whether two cases share a line.
+        let found = match case["variant"].as_str().expect("a name") {
+            "finds-its-answer" | "keeps-its-answer" => "its time depends on what its outputs and scratch hold: ",
+            "stops-working" | "works-now-and-then" => "right at first, wrong after ",
+            _ => continue,
+        };
+        assert!(case["outcome"]["worst"].as_str().expect("a reason").starts_with(found), "{case}");
     }
-    for line in [
-        "/finds-its-answer/f32/N=1000 and 1 more: its time depends on what its outputs and scratch hold: ",
-        "/keeps-its-answer/f32/N=1000 and 1 more: its time depends on what its outputs and scratch hold: ",
-        "/stops-working/f32/N=1000 and 1 more: right at first, wrong after ",
-    ] {
-        assert!(notes.contains(line), "{line}: {notes}");
+    for variant in ["finds-its-answer", "keeps-its-answer"] {
+        let line = format!("/{variant}/f32/N=1000 and 1 more: its time depends on what its outputs and scratch hold: ");
+        assert!(notes.contains(&line), "{line}: {notes}");
     }
 }
 

@@ -3,15 +3,15 @@
 //!
 //! Of a record, a rejected answer is a failure, a failed device is an error, and a skipped or interrupted case is
 //! skipped; the time of a test is the median. Of a comparison, a slower case is a failure, and so is a crossed threshold or
-//! a case that is newly rejected, doubtful or failed; a case that is undecided or lacks a time on one side is skipped, so that a job does not fail
-//! for lack of samples. The time of a test is the candidate's median.
+//! a case that is newly rejected, doubtful or failed; a case that is undecided, gone or cannot be compared is skipped, so
+//! that a job does not fail for lack of samples. New and fixed cases pass. The time of a test is the candidate's median.
 
 use super::{NamedCase, identifier, make_unique, named_cases, reason};
 use crate::basis::printable::escape;
 use crate::basis::units::{Nanos, counted, ratio, significant};
 use crate::compare::gate::Ruling;
 use crate::compare::known::{Expectations, KnownFailure};
-use crate::compare::{Change, Compared, Comparison, Inspected, NOT_COMPARED, Obstacle, Unmatched, Verdict};
+use crate::compare::{Change, Compared, Comparison, FIXED, Inspected, NEW, NOT_COMPARED, Obstacle, Unmatched, Verdict};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Outcome, Record};
 use crate::report::compare::{details, overview, reason as reason_of_change};
@@ -312,20 +312,22 @@ fn unmatched(case: &Unmatched, broken: &[&str], fails: bool) -> CaseTest {
     if fails && case.is_lost() {
         change.push_str("; if intended, add --allow gone");
     }
-    let problem = if broken.is_empty() {
-        let element = match case {
-            Unmatched { newly_wrong: true, .. } => "failure",
-            _ if fails => "failure",
-            Unmatched { mistake: true, .. } => "error",
-            _ => "skipped",
-        };
-        let kind = if case.label() == NOT_COMPARED { NOT_COMPARED } else { case.candidate.name() };
-        TestProblem::new(element, kind, change)
-    } else {
-        TestProblem::new("failure", "threshold", format!("{}; {change}", broken.join("; ")))
+    let element = match case {
+        Unmatched { newly_wrong: true, .. } => Some("failure"),
+        _ if fails => Some("failure"),
+        Unmatched { mistake: true, .. } => Some("error"),
+        _ if [NEW, FIXED].contains(&case.label()) => None,
+        _ => Some("skipped"),
     };
+    let kind = if case.label() == NOT_COMPARED { NOT_COMPARED } else { case.candidate.name() };
+    let problem = if broken.is_empty() {
+        element.map(|element| TestProblem::new(element, kind, change.clone()))
+    } else {
+        Some(TestProblem::new("failure", "threshold", format!("{}; {change}", broken.join("; "))))
+    };
+    let facts = if problem.is_none() { format!("{}: {change}\n", case.label()) } else { String::new() };
     let class = class(&case.algorithm, &case.variant);
-    CaseTest { name: case.id.clone(), class, problems: vec![problem], ..CaseTest::default() }
+    CaseTest { name: case.id.clone(), class, problems: problem.into_iter().collect(), facts, ..CaseTest::default() }
 }
 
 /// Converts the findings of `sanitize`: a test for each case, with a failure for each fault and for a wrong answer.
