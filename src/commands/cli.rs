@@ -1429,6 +1429,10 @@ pub struct CompareArgs {
     #[serde(serialize_with = "command_line::path")]
     pub junit: Option<PathBuf>,
 
+    /// Fail if nothing checks the answer of a case of the candidate
+    #[arg(long)]
+    pub require_reference: bool,
+
     /// Command that measures both sides anew, for the advice; `compare-commits` sets it.
     #[arg(long, hide = true, value_name = "COMMAND")]
     pub measured_by: Option<String>,

@@ -7,13 +7,13 @@ use crate::basis::units::counted;
 use crate::commands::cli::{CompareArgs, ComparisonForm, Judging};
 use crate::compare::gate::{self, ComparisonDocument, Ruling, Threshold};
 use crate::compare::recipe::{ComparisonCommand, SideFiles, recipe};
-use crate::compare::{Compared, Comparison, SLOWER, STILL_WRONG, State, Unmatched, Verdict};
+use crate::compare::{Compared, Comparison, Obstacle, SLOWER, STILL_WRONG, Settings, State, Unmatched, Verdict};
 use crate::export::{junit, markdown};
 use crate::{Error, Exit, Host, Result, Shown, compare, input_file, printable, report};
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
-    let settings = judging::settings(&args.judging)?;
+    let settings = Settings { require_reference: args.require_reference, ..judging::settings(&args.judging)? };
     let paths =
         [paths_of_side(args.before.as_ref(), &args.baseline), paths_of_side(args.after.as_ref(), &args.candidate)];
     for (paths, option) in paths.iter().zip(["baseline", "candidate"]) {
@@ -37,7 +37,7 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
 
     judging::check_conditions(&baseline, &candidate, &args.judging)?;
     let mut comparison = compare(&baseline, &candidate, &settings);
-    judging::check_common_case(&comparison)?;
+    check_common_case(&comparison, args)?;
     let sides =
         [SideFiles { records: &baseline, paths: &paths[0] }, SideFiles { records: &candidate, paths: &paths[1] }];
     let program = host.program_name();
@@ -77,6 +77,16 @@ pub(super) fn run(args: &CompareArgs, host: &Host) -> Result<CommandOutput> {
     Ok(answer)
 }
 
+/// Refuses a comparison without a case on both sides.
+fn check_common_case(comparison: &Comparison, args: &CompareArgs) -> Result<()> {
+    judging::check_common_case(comparison).map_err(|error| match args.measured_by {
+        Some(_) => {
+            usage!("no case is there before and after this change: keep one as it is, and change it in the next")
+        }
+        None => error,
+    })
+}
+
 /// Returns the indices of the cases that nobody compared, although a slower kernel could hide in them, and advice: those that are
 /// gone, as in a job that was cut off, and those of other data.
 fn unseen(comparison: &Comparison, args: &CompareArgs, ruling: &Ruling) -> (Vec<usize>, Vec<String>) {
@@ -108,9 +118,15 @@ fn unseen(comparison: &Comparison, args: &CompareArgs, ruling: &Ruling) -> (Vec<
         let cases = counted(doubtful, "case");
         advice.push(format!("{cases} without a reference may be wrong now; if that is meant, add --allow check."));
     }
-    let is_unexcused = |(index, case): (usize, &Compared)| {
-        case.verdict == Verdict::Slower && ruling.excuse(index, case.verdict).is_none()
-    };
+    let is_unverified = |case: &&Compared| matches!(case.obstacle, Some(Obstacle::Unverified { before: true }));
+    let unverified =
+        comparison.cases.iter().filter(is_unverified).count() + comparison.newly(State::Unverified).count();
+    if unverified > 0 {
+        let cases = counted(unverified, "case");
+        advice.push(format!("Nothing checks {cases} (--require-reference); `gpukern help checks` shows how."));
+    }
+    let is_unexcused =
+        |(index, case): (usize, &Compared)| case.verdict == Verdict::Slower && ruling.excuse(index, case).is_none();
     if args.measured_by.is_some() && comparison.cases.iter().enumerate().any(is_unexcused) {
         advice.push("If the slowdown is intentional, add --allow slower.".into());
     }

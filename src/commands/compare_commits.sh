@@ -29,7 +29,11 @@ if ! commit=$(git rev-parse --quiet --verify "$base^{commit}"); then
         depth=0
         [ "$base" != 'HEAD^1' ] || depth=2
         fetch="\`git fetch --unshallow\`"
-        case $base in *[~^@:]*) ;; *) fetch="$fetch, and a branch with \`git fetch origin $base:$base\`" ;; esac
+        case $base in
+            *[~^@:]*) ;;
+            origin/*) fetch="$fetch, and a branch with \`git fetch origin ${base#origin/}:refs/remotes/$base\`" ;;
+            *) fetch="$fetch, and a branch with \`git fetch origin $base:$base\`" ;;
+        esac
         [ "$base" != 'HEAD^1' ] || fetch="\`git fetch --deepen 1\`"
         mistake "there is no commit '$base' in this shallow clone; set \`fetch-depth: $depth\` of actions/checkout, or \
 fetch it: $fetch"
@@ -165,10 +169,8 @@ fail_junit() {
     } > "$junit"
 }
 
-# Says what the comparison does not know of and fails the job, a line each.
-name_other_failures() {
-    # No option accepts what would stop every later change.
-    if [ -n "$unreadable" ]; then echo "$unreadable; put it back, or take it out of $config"; fi
+# Names the candidate's cases without a reference, if each must have one.
+name_unverified() {
     if [ -z "$require_reference" ] || [ ! -s "$results/candidate.json" ]; then return; fi
     gpukern export "$results/candidate.json" --to jsonl | grep '"status":"unverified"' \
         | sed 's/^{"name":"\([^"]*\)".*/\1/' > "$scratch/unverified" || true
@@ -192,9 +194,9 @@ end() {
         *) headline="$1 The candidate has failures." ;;
     esac
     code=$3
-    name_other_failures > "$scratch/failures"
-    if [ -s "$scratch/failures" ]; then
-        headline="$headline $(paste -s -d ' ' "$scratch/failures")"
+    unverified=$(name_unverified)
+    if [ -n "$unverified" ]; then
+        headline="$headline $unverified"
         case $code in 0 | 4) code=1 ;; esac
     fi
     echo "$headline"
@@ -310,7 +312,7 @@ is_measured() {
 compare() {
     status=0
     gpukern compare "$results/baseline.json" "$results/candidate.json" ${gate:+--gate "$gate"} \
-        ${allow:+--allow "$allow"} --min-effect "$min_effect" --measured-by "gpukern compare-commits $named$(echo "$repeated" | sed 's/ --processes [0-9]*//')" "$@" || status=$?
+        ${allow:+--allow "$allow"} ${require_reference:+--require-reference} --min-effect "$min_effect" --measured-by "gpukern compare-commits $named$(echo "$repeated" | sed 's/ --processes [0-9]*//')" "$@" || status=$?
 }
 
 # Succeeds if a case has one of the verdicts $1.
@@ -324,8 +326,10 @@ compare_to_files() {
 # Ends with the comparison, and with the exit code $2; $1 is what to say first.
 finish() {
     code=$2
-    name_other_failures > "$scratch/failures"
-    if [ -s "$scratch/failures" ]; then
+    # No option accepts what would stop every later change.
+    failure=
+    if [ -n "$unreadable" ]; then
+        failure="$unreadable; put it back, or take it out of $config"
         case $code in 0 | 4) code=1 ;; esac
     fi
     # A reader of either file learns what a reader of the exit code does.
@@ -333,14 +337,16 @@ finish() {
     mv "$scratch/comparison.json" "$results/comparison.json"
     case $code in
         0 | 4) ;;
-        *) fail_junit "${1:-$(paste -s -d ' ' "$scratch/failures")}" "$scratch/messages" ;;
+        *) fail_junit "${1:-$failure}" "$scratch/messages" ;;
     esac
     case $code in
         0) outcome=Passed
             accepts=$(wc -l < "$scratch/accepted")
             if [ "$accepts" -gt 0 ]; then outcome="Passed with $((accepts)) accepted by \`--allow check\`"; fi ;;
         1) outcome=Failed ;;
-        4) outcome=Undecided ;;
+        4) outcome=Undecided
+            # Nobody can do more about a kernel that was wrong before than tell of it.
+            if ! has undecided && head -n 1 "$scratch/comparison.md" | grep -q 'on both sides'; then outcome='Wrong before, too'; fi ;;
         *) outcome=Incomplete ;;
     esac
     {
@@ -348,7 +354,7 @@ finish() {
         sed "1s/^\*\*/**$outcome: /; 1q" "$scratch/comparison.md"
         echo
         if [ -n "$1" ]; then printf '**%s**\n\n' "$1"; fi
-        sed 's/.*/**&**\n/' "$scratch/failures"
+        if [ -n "$failure" ]; then printf '**%s**\n\n' "$failure"; fi
         if [ -n "$changed" ]; then printf '**This change also edits how answers are checked:** %s\n\n' "$changed"; fi
         if [ -s "$scratch/accepted" ]; then
             printf '**%s**\n\n' "$accepted"
@@ -378,7 +384,7 @@ finish() {
         echo "$accepted"
         sed 's/^/  /' "$scratch/accepted"
     fi
-    cat "$scratch/failures"
+    if [ -n "$failure" ]; then echo "$failure"; fi
     if is_measured candidate; then
         echo "The candidate:"
         gpukern report "$results/candidate.json"
@@ -392,7 +398,7 @@ finish() {
 
 echo "$sides"
 : > "$scratch/baseline.messages"
-accepted='Answers that the check of the baseline does not accept (--allow check):'
+accepted='Accepted by --allow check, because of the checks of this change:'
 why=
 lost=
 unreadable=
@@ -508,7 +514,7 @@ fi
 if [ "$status" = 4 ] && [ "$candidate_status" = 2 ]; then
     finish "A case cannot run on either side until a mistake is fixed." 2
 elif [ "$status" = 4 ] && [ -z "$ended" ] && has undecided; then
-    progress "undecided cases: measuring $processes more processes"
+    progress "undecided cases: more processes"
     measure_up_to $((2 * processes))
     compare_to_files
 fi

@@ -121,6 +121,7 @@ pub(super) fn check_common_case(comparison: &Comparison) -> Result<()> {
     }
     if let Some(case) = unmatched.iter().find(|case| ![case.baseline, case.candidate].contains(&State::Absent)) {
         let Unmatched { id, statuses: [baseline, candidate], reason, .. } = case;
+        let reason = if reason.is_empty() { "the records are of different commands" } else { reason };
         let [id, reason] = [id, reason].map(|text| printable(text));
         return Err(usage!("there is nothing to compare: {id}: {baseline} → {candidate}; {reason}"));
     }
@@ -183,14 +184,15 @@ fn is_bad_on_both_sides(Comparison { cases, inspected, unmatched, .. }: &Compari
 /// Returns the exit code of a comparison. Cases that a threshold of `--gate` settles do not count, nor undecided ones that
 /// are certainly not slower.
 pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Exit {
-    let is_open = |index: usize, verdict: Verdict| ruling.excuse(index, verdict).is_none();
     let has_open = |verdict: Verdict| {
         let mut cases = comparison.cases.iter().enumerate();
-        cases.any(|(index, case)| case.verdict == verdict && is_open(index, verdict) && !case.excludes_slowdown())
+        cases.any(|(index, case)| {
+            case.verdict == verdict && ruling.excuse(index, case).is_none() && !case.excludes_slowdown()
+        })
     };
     let newly_wrong = comparison.unmatched.iter().any(|case| case.newly_wrong);
     // An answer that nobody checks any longer may be wrong.
-    let unverified = comparison.cases.iter().any(|case| case.obstacle == Some(Obstacle::Unverified));
+    let unverified = comparison.cases.iter().any(|case| matches!(case.obstacle, Some(Obstacle::Unverified { .. })));
     let worse = newly_wrong || unverified || comparison.changed(Change::Worse) > 0 || has_open(Verdict::Slower);
     if worse || !ruling.violations.is_empty() || !ruling.unseen.is_empty() {
         Exit::Rejected
@@ -284,6 +286,20 @@ mod tests {
             assert_eq!(exit as u8, expected as u8, "{is_below} {obstacle:?}");
             let text = report::compare::text(&comparison, &Ruling::default(), 80);
             assert!(text.contains(counts), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_a_slowdown_is_accepted_an_undecided_case_passes_unless_its_answer_is_in_doubt() {
+        let mut comparison = comparison(&record(2), &[(Verdict::Undecided, 1.3), (Verdict::Same, 1.0)]);
+        let ruling = Ruling { accepts_slower: true, ..Ruling::default() };
+        for (obstacle, expected) in [
+            (None, Exit::Success),
+            (Some(Obstacle::WeakerCheck), Exit::Undecided),
+            (Some(Obstacle::Unverified { before: false }), Exit::Rejected),
+        ] {
+            comparison.cases[0].obstacle = obstacle;
+            assert_eq!(exit_of_comparison(&comparison, &ruling) as u8, expected as u8, "{obstacle:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use super::overview::{Fleet, Overview};
 use super::{
     Change, Compared, Comparison, DOUBTFUL, FIXED, GONE, MISTAKEN, NEW, NEWLY_DOUBTFUL, NEWLY_FAILED, NEWLY_REJECTED,
     NEWLY_SKIPPED, NOT_COMPARED, NOT_SLOWER, Obstacle, RIGHT, STILL_FAILED, STILL_WRONG, State, UNVERIFIED, Verdict,
-    pair,
+    WITHOUT_REFERENCE, pair,
 };
 use crate::basis::alike::distinct;
 use crate::basis::error::{Exit, line_number, meant, toml_mistake};
@@ -268,19 +268,29 @@ pub struct Ruling {
 impl Ruling {
     /// Says why a verdict of slower does not fail the comparison, or an undecided one leaves nothing open; `None` if it does.
     /// `index` is that of the case in the comparison.
-    pub fn excuse(&self, index: usize, verdict: Verdict) -> Option<&'static str> {
-        if !matches!(verdict, Verdict::Slower | Verdict::Undecided) {
-            return None;
+    pub fn excuse(&self, index: usize, case: &Compared) -> Option<&'static str> {
+        let by_option = match (case.verdict, case.obstacle) {
+            (Verdict::Slower, _) => "accepted by --allow slower",
+            // More measurements could only find a slowdown that is accepted.
+            (Verdict::Undecided, obstacle) if !obstacle.is_some_and(Obstacle::is_about_answers) => {
+                "--allow slower accepts whatever it is"
+            }
+            (Verdict::Undecided, _) => "",
+            _ => return None,
+        };
+        if self.settled.binary_search(&index).is_ok() {
+            return Some("within its max-slowdown");
         }
-        let is_settled = self.settled.binary_search(&index).is_ok();
-        let is_accepted = self.accepts_slower && verdict == Verdict::Slower;
-        is_settled.then_some("within its max-slowdown").or(is_accepted.then_some("accepted by --allow slower"))
+        Some(by_option).filter(|text| self.accepts_slower && !text.is_empty())
     }
 
     /// Counts the cases by verdict, those without one, and the exceeded thresholds; omits zeros.
     pub fn counts(&self, comparison: &Comparison) -> impl Iterator<Item = (usize, &'static str)> {
-        let is_unverified = |case: &&Compared| case.obstacle == Some(Obstacle::Unverified);
-        let unverified = comparison.cases.iter().filter(is_unverified).count();
+        let is_unverified = |case: &&Compared| matches!(case.obstacle, Some(Obstacle::Unverified { .. }));
+        let unverified = [false, true].map(|before| {
+            let obstacle = Some(Obstacle::Unverified { before });
+            (comparison.cases.iter().filter(|case| case.obstacle == obstacle).count(), Obstacle::unverified(before))
+        });
         let words: Vec<_> = comparison.cases.iter().filter(|case| !is_unverified(case)).map(Compared::word).collect();
         let verdicts = ["slower", "faster", "undecided", NOT_SLOWER, "same"]
             .map(|word| (words.iter().filter(|judged| **judged == word).count(), word));
@@ -292,7 +302,7 @@ impl Ruling {
         };
         let broken = self.violations.len();
         let undecided = distinct(self.undecided.iter().map(|(pattern, _)| pattern)).len();
-        let bad = labelled(&[NEWLY_REJECTED, NEWLY_DOUBTFUL, NEWLY_FAILED, MISTAKEN]);
+        let bad = labelled(&[NEWLY_REJECTED, NEWLY_DOUBTFUL, NEWLY_FAILED, MISTAKEN, WITHOUT_REFERENCE]);
         let others = labelled(&[
             GONE,
             NEW,
@@ -310,14 +320,8 @@ impl Ruling {
             (undecided, if undecided == 1 { "threshold undecided" } else { "thresholds undecided" }),
             (self.held, if self.held == 1 { "threshold holds" } else { "thresholds hold" }),
         ];
-        let counts = bad
-            .into_iter()
-            .chain([(unverified, "no longer verified")])
-            .chain(crossed)
-            .chain(verdicts)
-            .chain(changes)
-            .chain(others)
-            .chain(more);
+        let counts =
+            bad.into_iter().chain(unverified).chain(crossed).chain(verdicts).chain(changes).chain(others).chain(more);
         counts.filter(|(count, _)| *count > 0)
     }
 

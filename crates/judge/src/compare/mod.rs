@@ -44,6 +44,7 @@ pub const FALSE_DISCOVERIES: f64 = 0.01;
 const MIN_SAMPLES: usize = MIN_ROUNDS;
 
 /// Parameters of the verdicts.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Smallest change that matters, as a ratio minus 1.
@@ -57,11 +58,20 @@ pub struct Settings {
     pub other_problems: bool,
     /// Whether the check of the candidate may be weaker.
     pub weaker_checks: bool,
+    /// Whether every answer of the candidate must be verified.
+    pub require_reference: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { min_effect: 0.02, noise: None, growing: false, other_problems: false, weaker_checks: false }
+        Self {
+            min_effect: 0.02,
+            noise: None,
+            growing: false,
+            other_problems: false,
+            weaker_checks: false,
+            require_reference: false,
+        }
     }
 }
 
@@ -115,8 +125,11 @@ pub enum Obstacle {
     },
     /// The sides ran on different boards of one model.
     AnotherBoard,
-    /// The baseline's answers were verified, and the candidate's are not: they may be wrong.
-    Unverified,
+    /// Nothing verified the candidate's answers, unlike the baseline's, or although it must: they may be wrong.
+    Unverified {
+        /// Whether the baseline's were not verified either.
+        before: bool,
+    },
     /// The candidate's check would accept wrong answers, unlike the baseline's.
     WeakerCheck,
     /// The device's speed differed between the sides.
@@ -124,6 +137,18 @@ pub enum Obstacle {
         /// Whether it was slower during the baseline, so that further processes of the candidate cannot help.
         baseline: bool,
     },
+}
+
+impl Obstacle {
+    /// Whether more samples cannot decide it, because the answers are in doubt.
+    fn is_about_answers(self) -> bool {
+        matches!(self, Self::Unverified { .. } | Self::WeakerCheck)
+    }
+
+    /// Says what is missing of a case that nothing verified; `before` says whether that was so in the baseline, too.
+    fn unverified(before: bool) -> &'static str {
+        if before { WITHOUT_REFERENCE } else { "no longer verified" }
+    }
 }
 
 /// Case that was measured on both sides.
@@ -172,7 +197,7 @@ pub struct Compared {
     pub p: Option<f64>,
     /// Verdict on the case.
     pub verdict: Verdict,
-    /// Test that decided, or that failed: `not significant (p = 0.028)`.
+    /// Test that decided, or that failed: `not significant (p = 0.028 > 0.01)`.
     pub test: String,
     /// Possible explanations of the verdict, or reasons why there is none.
     pub why: Vec<String>,
@@ -220,7 +245,8 @@ pub struct Unmatched {
     pub statuses: [&'static str; 2],
     /// Reason from a record.
     pub reason: String,
-    /// Whether the case worked in the baseline but is wrong, doubtful or fails in the candidate.
+    /// Whether the case worked in the baseline but is wrong, doubtful or fails in the candidate, or nothing verifies it there
+    /// although it must.
     pub newly_wrong: bool,
     /// Whether a time is missing only because a run was interrupted.
     pub interrupted: bool,
@@ -242,6 +268,8 @@ const NEWLY_REJECTED: &str = "newly rejected";
 const NEWLY_FAILED: &str = "newly failed";
 /// Label of a case without a reference whose answer may be wrong, for a reason that the baseline does not have.
 const NEWLY_DOUBTFUL: &str = "newly doubtful";
+/// Label of a case that must be verified, and has no reference.
+const WITHOUT_REFERENCE: &str = "unverified";
 /// Label of a case that works again.
 pub const FIXED: &str = "fixed";
 /// Label of a case whose answer is right on both sides, without times.
@@ -280,6 +308,7 @@ impl Unmatched {
         let Self { baseline, candidate, .. } = self;
         match (baseline, candidate) {
             (_, State::Rejected) if self.newly_wrong => NEWLY_REJECTED,
+            (_, State::Unverified) if self.newly_wrong => WITHOUT_REFERENCE,
             (State::Doubtful, State::Doubtful) => DOUBTFUL,
             (_, State::Doubtful) if baseline.has_answer() => NEWLY_DOUBTFUL,
             (State::Doubtful, _) if candidate.has_answer() => FIXED,
@@ -358,7 +387,7 @@ impl Compared {
         match self.obstacle {
             None => true,
             Some(Obstacle::FewProcesses { baseline }) => !baseline,
-            Some(Obstacle::AnotherBoard | Obstacle::Unverified | Obstacle::WeakerCheck) => false,
+            Some(Obstacle::AnotherBoard | Obstacle::Unverified { .. } | Obstacle::WeakerCheck) => false,
             // A slow device in most of several processes was not a momentary disturbance.
             Some(Obstacle::AnotherSpeed { baseline }) => !baseline && self.candidate.processes < recipe::ENOUGH,
         }

@@ -4,8 +4,8 @@ use super::differences::{is_other_work, unnamed, work};
 use super::gate::Reached;
 use super::side::{SeenCase, State, doubt, has_failed_command, is_mistake, state, state_reason, status};
 use super::{
-    Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, NOT_SLOWER, Obstacle, Settings, SideSummary, Unmatched,
-    Verdict, inspected, judge, why,
+    Compared, FALSE_DISCOVERIES, Inspected, MIN_SAMPLES, NOT_SLOWER, Obstacle, Settings, SideSummary, UNVERIFIED,
+    Unmatched, Verdict, inspected, judge, why,
 };
 use crate::basis::random::generator;
 use crate::basis::units::{MIN_MULTIPLE, Nanos, counted, significant, trimmed};
@@ -86,6 +86,13 @@ pub(super) fn pair_up<'a>(
         statuses[1] = after.name();
     }
     let change = if settings.other_problems { None } else { problem_change(baseline, candidate) };
+    let is_comparable = [before, after] == [State::Measured; 2] && change.is_none();
+    let lacks_reference =
+        settings.require_reference && after.has_answer() && is_unverified(candidate) && !is_comparable;
+    if lacks_reference {
+        after = State::Unverified;
+        statuses[1] = after.name();
+    }
     if [before, after] == [State::Measured; 2] && change.is_none() {
         let timed = |side: &[SeenCase<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
         return Ok(CasePair { baseline: timed(baseline), candidate: timed(candidate) });
@@ -119,7 +126,7 @@ pub(super) fn pair_up<'a>(
         baseline: before,
         candidate: after,
         statuses,
-        newly_wrong: newly_doubtful || after.is_wrong() && !before.is_wrong(),
+        newly_wrong: newly_doubtful || lacks_reference || after.is_wrong() && !before.is_wrong(),
         interrupted: [before, after].contains(&State::Interrupted),
         mistake: [baseline, candidate].iter().all(|side| is_mistake(side)),
         unsupported: after == State::Skipped && candidate.iter().any(|seen| seen.case.outcome.is_unsupported()),
@@ -140,6 +147,11 @@ fn missing_figures(before: State, after: State) -> String {
     };
     let why = if state == State::Inspected { "`inspect` does not run it" } else { "`verify` takes none" };
     format!("the {side} has no time of it, because {why}; measure both with `bench` or `run`")
+}
+
+/// Whether nothing verified an answer of a side.
+fn is_unverified(side: &[SeenCase<'_>]) -> bool {
+    side.iter().any(|seen| seen.case.is_unverified())
 }
 
 /// Whether both sides run the same code.
@@ -230,12 +242,6 @@ impl CasePair<'_> {
         let noise = self.assumed_deviation(settings) * std::f64::consts::SQRT_2;
         let baseline = SideSamples { runs: &one, noise: 0.0 };
         Some(bootstrap::ratio(baseline, SideSamples { runs: &ratios, noise }, 0.0, generator))
-    }
-
-    /// Whether all answers of the baseline were verified, and one of the candidate was not.
-    fn is_no_longer_verified(&self) -> bool {
-        let is_verified = |measured: &Measured| measured.verification.unverified_reason().is_none();
-        self.baseline_alone(is_verified)
     }
 
     /// Whether the check of the candidate would accept wrong answers, unlike that of the baseline.
@@ -511,8 +517,9 @@ impl CasePair<'_> {
         let (mut obstacle, mut reason) = self.obstacle(by_ratio, ratio.as_ref(), settings);
         // A case that is certainly slower fails anyway.
         let is_slower = by_ratio == Verdict::Slower && obstacle.is_none();
-        if !is_slower && self.is_no_longer_verified() {
-            (obstacle, reason) = (Some(Obstacle::Unverified), None);
+        let before = is_unverified(&self.baseline);
+        if !is_slower && is_unverified(&self.candidate) && (settings.require_reference || !before) {
+            (obstacle, reason) = (Some(Obstacle::Unverified { before }), None);
         } else if !is_slower && !settings.weaker_checks && self.is_checked_less() {
             (obstacle, reason) = (Some(Obstacle::WeakerCheck), None);
         }
@@ -672,7 +679,9 @@ impl CasePair<'_> {
         match obstacle {
             Some(Obstacle::AnotherSpeed { .. }) => self.speed_label(),
             Some(Obstacle::AnotherBoard) => "different boards".into(),
-            Some(Obstacle::Unverified) => "no longer verified".into(),
+            // So say the remarks, which do not repeat it.
+            Some(Obstacle::Unverified { before: true }) => UNVERIFIED.into(),
+            Some(Obstacle::Unverified { before: false }) => Obstacle::unverified(false).into(),
             Some(Obstacle::WeakerCheck) => "a weaker check".into(),
             _ if self.is_identical() => MEASURED_ONCE.into(),
             _ if verdict == Verdict::Undecided && self.has_few_processes() => {
@@ -753,7 +762,7 @@ fn evidence(ratio: &Ratio, verdict: Verdict, min_effect: f64) -> String {
         Verdict::Same => format!("within ±{}", percent(min_effect)),
         Verdict::Undecided if is_below_effect(ratio, min_effect) => format!("{NOT_SLOWER} by {}", percent(min_effect)),
         Verdict::Undecided if is_beyond(ratio.least, min_effect) && ratio.p > FALSE_DISCOVERIES => {
-            format!("not significant ({})", probability(ratio.p))
+            format!("not significant ({} > {FALSE_DISCOVERIES})", probability(ratio.p))
         }
         Verdict::Undecided if is_beyond(ratio.least, min_effect) => "interval holds 1".into(),
         Verdict::Undecided if ratio.interval[0] > 1.0 => format!("on both sides of +{}", percent(min_effect)),

@@ -431,7 +431,7 @@ fn needed(case: &Compared, min_effect: f64) -> Option<usize> {
 /// Whether no further process would decide a case, because a side's device was slower, or another board.
 fn needs_another_machine(case: &Compared) -> bool {
     case.is_stuck()
-        || matches!(case.obstacle, Some(Obstacle::AnotherBoard | Obstacle::Unverified | Obstacle::WeakerCheck))
+        || matches!(case.obstacle, Some(Obstacle::AnotherBoard | Obstacle::Unverified { .. } | Obstacle::WeakerCheck))
 }
 
 /// Returns what has to be in place before each side is measured, if no command has it.

@@ -82,6 +82,15 @@ fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
     assert_eq!(verdicts(&a, &b), [Verdict::Undecided, Verdict::Same]);
     assert_eq!(verdicts(&b, &a), [Verdict::Same; 2]);
     assert_eq!(comparison.cases[0].test, "no longer verified");
+    // Where each must be verified, it does not matter that the baseline was not, nor whether there is one.
+    let required = Settings { require_reference: true, ..Settings::default() };
+    let both = compare(from_ref(&b), from_ref(&b), &required);
+    assert_eq!((both.cases[0].verdict, &*both.cases[0].test), (Verdict::Undecided, "unverified"));
+    let mut less = a.clone();
+    less.cases.remove(0);
+    let new = compare(from_ref(&less), from_ref(&b), &required);
+    assert_eq!((new.unmatched[0].label(), new.unmatched[0].newly_wrong), ("unverified", true));
+    assert!(!compared(&less, &b).unmatched[0].newly_wrong);
     // Nor may a check become one that accepts wrong answers.
     let mut c = record("c", &times(1e6, 0.01, 50, 1));
     let [buffer, check] = ["D", "zero"].map(String::from);
@@ -140,7 +149,11 @@ fn one_process_on_the_host_decides_less_than_one_on_a_gpu_and_says_why() {
     let mut unverified = on_host("b", 2, 1.3e6);
     measured_mut(&mut unverified.cases[0]).verification = Correctness::Unverified { unverified: "no reference".into() };
     let case = compare(from_ref(&a), &[unverified], &Settings::default()).cases.remove(0);
-    assert_eq!((case.verdict, case.obstacle), (Verdict::Undecided, Some(Obstacle::Unverified)), "{case:?}");
+    assert_eq!(
+        (case.verdict, case.obstacle),
+        (Verdict::Undecided, Some(Obstacle::Unverified { before: false })),
+        "{case:?}"
+    );
     let before = [("a", 0), ("b", 1), ("c", 2)].map(|(name, seed)| on_host(name, seed, 1e6));
     let after = [("c", 10), ("d", 11), ("e", 12)].map(|(name, seed)| on_host(name, seed, 1.05e6));
     assert_eq!(verdicts(&before, &after, &Settings::default()), [Verdict::Slower; 2]);

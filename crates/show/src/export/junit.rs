@@ -174,8 +174,10 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
     let problem = element.map(|element| TestProblem::new(element, &identifier(&case.outcome), message));
     let mut facts = String::new();
     if let Some(m) = case.measured() {
-        let median = case.shown(m.summary.median);
-        let _ = writeln!(facts, "median {median} of {}", counted(m.summary.count, "sample"));
+        if case.timed().is_some() {
+            let median = case.shown(m.summary.median);
+            let _ = writeln!(facts, "median {median} of {}", counted(m.summary.count, "sample"));
+        }
         if let Some(v) = m.verification.verified() {
             let _ = writeln!(facts, "{}", v.figures());
         }
@@ -189,7 +191,7 @@ fn test(named: &NamedCase<'_>, conditions: &RunConditions) -> CaseTest {
     CaseTest {
         name: named.name.clone(),
         class: class(&case.algorithm, &case.variant),
-        time: case.measured().map(|m| case.shown(m.summary.median)),
+        time: case.timed().map(|m| case.shown(m.summary.median)),
         problems: problem.into_iter().collect(),
         facts,
     }
@@ -215,7 +217,7 @@ pub fn comparison(comparison: &Comparison, ruling: &Ruling) -> String {
     let broken_of = |id: &str| broken_by_id.get(id).map_or(&[][..], Vec::as_slice);
     for (index, case) in comparison.cases.iter().enumerate() {
         let broken = broken_by_case.get(&index).map_or(&[][..], Vec::as_slice);
-        add(&case.device, compared(case, broken, ruling.excuse(index, case.verdict)));
+        add(&case.device, compared(case, broken, ruling.excuse(index, case)));
     }
     for case in &comparison.inspected {
         add(&case.device, inspected(case, broken_of(&case.id)));
@@ -276,7 +278,7 @@ fn compared(case: &Compared, broken: &[&str], excuse: Option<&str>) -> CaseTest 
     let problem = match case.verdict {
         _ if !broken.is_empty() => problem("failure", "threshold", broken.join("; ")),
         Verdict::Slower if excuse.is_none() => problem("failure", case.verdict.name(), interval()),
-        _ if case.obstacle == Some(Obstacle::Unverified) => problem("failure", "unverified", interval()),
+        _ if matches!(case.obstacle, Some(Obstacle::Unverified { .. })) => problem("failure", "unverified", interval()),
         Verdict::Undecided if excuse.is_none() && !case.excludes_slowdown() => {
             problem("skipped", case.verdict.name(), interval())
         }

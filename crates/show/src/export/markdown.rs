@@ -279,7 +279,7 @@ fn changes(cases: &[(usize, &Compared)], ruling: &Ruling) -> Table {
     let mut table = table.numbers(["baseline", "candidate"]).text(["remarks"]);
     for (index, case) in cases {
         let is_slower = case.verdict == Verdict::Slower;
-        let verdict = match ruling.excuse(*index, case.verdict).filter(|_| is_slower) {
+        let verdict = match ruling.excuse(*index, case).filter(|_| is_slower) {
             Some(excuse) => format!("slower, {excuse}").into(),
             None => Cell { is_best: is_slower, ..case.word().into() },
         };

@@ -254,7 +254,7 @@ pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, 
         if with_tests {
             tests.push((position, case.test.as_str()));
         }
-        reasons.extend(ruling.excuse(*index, case.verdict).map(|excuse| (position, excuse)));
+        reasons.extend(ruling.excuse(*index, case).map(|excuse| (position, excuse)));
         reasons.extend(case.remarks().map(|reason| (position, reason.as_str())));
     }
     let is_changed = |position: usize| matches!(cases[position].1.verdict, Verdict::Slower | Verdict::Faster);
@@ -433,7 +433,7 @@ fn named_changes(comparison: &Comparison, cases: &[(usize, &Compared)], names: &
     }
     let named_cases = cases.iter().zip(names).map(|((_, case), name)| (*case, name.as_str()));
     let is_open = |case: &Compared| {
-        let is_unjudged = matches!(case.obstacle, Some(Obstacle::Unverified | Obstacle::WeakerCheck));
+        let is_unjudged = matches!(case.obstacle, Some(Obstacle::Unverified { .. } | Obstacle::WeakerCheck));
         case.verdict == Verdict::Undecided && !is_unjudged
     };
     parts.extend(widest(&named_cases.filter(|(case, _)| is_open(case)).collect::<Vec<_>>()));
