@@ -39,7 +39,7 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput> {
         let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
         let _ = writeln!(notes, "left out: {first}{more}");
     }
-    if history.series.is_empty() {
+    if history.series.is_empty() && history.never_measured.is_empty() {
         let folder = args.folder.shown();
         if let [first, others @ ..] = &history.left_out[..] {
             return Err(usage!(

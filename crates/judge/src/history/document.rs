@@ -16,6 +16,8 @@ pub struct HistoryDocument<'a> {
     /// Runs, in order; series and events refer to them by file.
     runs: Vec<HistoryRun<'a>>,
     series: Vec<SeriesEntry<'a>>,
+    /// Device and case of each that no run measured, and that is wrong or failed in the newest that has it.
+    never_measured: &'a [[String; 2]],
     events: Vec<EventEntry<'a>>,
     /// Files that are not included, with reasons.
     left_out: &'a [String],
@@ -143,6 +145,7 @@ impl<'a> HistoryDocument<'a> {
             schema: SCHEMA,
             runs: runs.collect(),
             series: series.collect(),
+            never_measured: &history.never_measured,
             events: events.collect(),
             left_out: &history.left_out,
             min_effect: history.min_effect,

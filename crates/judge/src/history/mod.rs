@@ -39,6 +39,8 @@ pub struct History {
     pub runs: Vec<NamedRecord>,
     /// One series per case and device.
     pub series: Vec<CaseSeries>,
+    /// Device and id of each case without a series that is wrong or failed in the newest run that has it.
+    pub never_measured: Vec<[String; 2]>,
     /// Places where cases changed, in order.
     pub events: Vec<HistoryEvent>,
     /// Files that are not included, with reasons.
@@ -63,7 +65,7 @@ impl History {
 
     /// Counts the cases that were wrong or failed in the newest run that has them.
     pub fn wrong(&self) -> usize {
-        self.series.iter().filter(|series| series.wrong > 0).count()
+        self.series.iter().filter(|series| series.wrong > 0).count() + self.never_measured.len()
     }
 
     /// Builds the history of `runs`; `left_out` lists files that were not read, with reasons.
@@ -78,7 +80,8 @@ impl History {
             series.steps = series::make_steps(series, &shifts, settings.min_effect, recorded);
         }
         let events = event::find_events(&runs, &series);
-        Self { runs, series, events, left_out, min_effect: settings.min_effect }
+        let never_measured = series::wrong_without_series(&runs, &series);
+        Self { runs, series, never_measured, events, left_out, min_effect: settings.min_effect }
     }
 }
 
@@ -257,6 +260,18 @@ mod tests {
         let id = case.id.clone();
         let history = History::new(runs, vec![], &settings());
         assert_eq!((history.series.len(), &history.series[0].id), (2, &id));
+    }
+
+    #[test]
+    fn a_case_that_was_never_right_is_wrong_in_the_newest_run_that_has_it() {
+        let mut runs: Vec<_> = (0..3).map(|number| run(number, [250.0, 125.0])).collect();
+        for run in &mut runs {
+            run.record.cases[1].outcome = Outcome::Failed { error: "it crashed".into(), mistake: false };
+        }
+        let history = History::new(runs.clone(), vec![], &settings());
+        assert_eq!((history.series.len(), history.never_measured.len(), history.wrong()), (1, 1, 1));
+        runs[2].record.cases[1].outcome = Outcome::Skipped { reason: "no such feature".into(), unsupported: true };
+        assert_eq!(History::new(runs, vec![], &settings()).wrong(), 0, "it is skipped now");
     }
 
     #[test]

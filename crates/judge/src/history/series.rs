@@ -45,7 +45,7 @@ pub struct CaseSeries {
     pub steps: Vec<SeriesStep>,
     /// Number of runs on the device since the last point in which the case was wrong or failed.
     pub wrong: usize,
-    /// Number of those that lack the case.
+    /// Number of those that lack the case or skip it.
     pub absent: usize,
 }
 
@@ -187,7 +187,7 @@ pub(super) fn collect_series(runs: &[NamedRecord], separating_traits: &[Separati
 }
 
 /// Counts the runs on the device of a series after its last point: those in which the case is wrong, since one without it, and
-/// those without it.
+/// those without it or that skip it.
 fn since_last_point(series: &CaseSeries, runs_on: &HashMap<&str, HashSet<usize>>, runs: &[NamedRecord]) -> [usize; 2] {
     let last = series.points.last().map_or(0, |point| point.run);
     let is_on_device = |run: &usize| runs_on.get(series.device.as_str()).is_some_and(|runs| runs.contains(run));
@@ -196,16 +196,44 @@ fn since_last_point(series: &CaseSeries, runs_on: &HashMap<&str, HashSet<usize>>
         let on_device =
             |case: &&Case| record.device(case.device).is_some_and(|own| series.device.starts_with(&own.name));
         match record.cases.iter().filter(on_device).find(|case| case.id == series.id) {
-            Some(case) => {
-                let is_wrong = matches!(case.outcome, Outcome::Rejected(_)) || case.outcome.failure().is_some();
-                counts[0] += usize::from(is_wrong);
-            }
-            // A kernel that was removed, or has another name now, is wrong no longer.
+            // A kernel that was removed, has another name now, or is skipped, is wrong no longer.
+            Some(Case { outcome: Outcome::Skipped { .. }, .. }) => counts = [0, counts[1] + 1],
             None if is_on_device(&run) => counts = [0, counts[1] + 1],
+            Some(case) => counts[0] += usize::from(is_wrong(case)),
             None => {}
         }
     }
     counts
+}
+
+/// Returns the device and the id of each case without a series that is wrong or failed in the newest run that has it, where
+/// other cases of the run may have times.
+pub(super) fn wrong_without_series(runs: &[NamedRecord], series: &[CaseSeries]) -> Vec<[String; 2]> {
+    let mut devices_of: HashMap<&str, Vec<&str>> = HashMap::new();
+    for CaseSeries { id, device, .. } in series {
+        devices_of.entry(id).or_default().push(device);
+    }
+    let mut newest: Vec<([String; 2], bool)> = vec![];
+    let mut places: HashMap<[String; 2], usize> = HashMap::new();
+    for NamedRecord { record, .. } in runs {
+        for case in &record.cases {
+            let Some(device) = record.device(case.device) else { continue };
+            let has_series = |devices: &Vec<&str>| devices.iter().any(|own| own.starts_with(&device.name));
+            if devices_of.get(case.id.as_str()).is_some_and(has_series) {
+                continue;
+            }
+            let place = *places.entry([identify(device), case.id.clone()]).or_insert_with(|| {
+                newest.push(([device.name.clone(), case.id.clone()], false));
+                newest.len() - 1
+            });
+            newest[place].1 = is_wrong(case);
+        }
+    }
+    newest.into_iter().filter(|(_, is_wrong)| *is_wrong).map(|(names, _)| names).collect()
+}
+
+fn is_wrong(case: &Case) -> bool {
+    matches!(case.outcome, Outcome::Rejected(_)) || case.outcome.failure().is_some()
 }
 
 /// Returns the keys of the measured cases of a record, each with the case's index.

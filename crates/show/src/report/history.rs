@@ -3,7 +3,7 @@
 use super::document::Document;
 use super::or_dash;
 use super::table::{self, Cell, Table};
-use crate::basis::alike::distinct;
+use crate::basis::alike::{distinct, grouped};
 use crate::basis::printable::printable;
 use crate::basis::units::{self, TimeUnit, counted};
 use crate::history::{CaseSeries, FALSE_DISCOVERIES, History, HistoryEvent, SeriesStep};
@@ -53,6 +53,11 @@ pub fn text(history: &History, width: usize) -> String {
             document.gap();
         }
     }
+    for cases in grouped(&history.never_measured, |[device, _]| device) {
+        document.verbatim(format!("{}\n\n", printable(&cases[0][0])));
+        document.lines(cases.iter().map(|[_, id]| format!("{id}: wrong or failed in the newest run")));
+        document.gap();
+    }
     for event in &history.events {
         write_event(&mut document, history, event);
     }
@@ -83,7 +88,7 @@ fn end(series: &CaseSeries) -> Option<String> {
     let runs = |count: usize| if count == 1 { "the last run".into() } else { format!("the last {count} runs") };
     match (series.wrong, series.absent) {
         (0, 0) => None,
-        (0, absent) => Some(format!("{}: not in {}", series.id, runs(absent))),
+        (0, absent) => Some(format!("{}: not measured in {}", series.id, runs(absent))),
         (wrong, _) => Some(format!("{}: wrong or failed in {}", series.id, runs(wrong))),
     }
 }
