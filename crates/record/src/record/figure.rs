@@ -68,7 +68,7 @@ impl CaseFigure {
     /// Returns the figure of `case`, if there is one and it is a number.
     pub fn value(&self, case: &Case) -> Option<f64> {
         let value = match self.derivation {
-            Derivation::Timed(derive) => derive(case, case.measured()?.summary.median),
+            Derivation::Timed(derive) => derive(case, case.timed()?.summary.median),
             Derivation::Fixed(derive) => derive(case),
         };
         value.filter(|value| value.is_finite())
@@ -76,7 +76,7 @@ impl CaseFigure {
 
     /// Returns the confidence interval of the figure, ascending.
     pub fn interval(&self, case: &Case) -> Option<[f64; 2]> {
-        let [low, high] = case.measured()?.summary.interval?;
+        let [low, high] = case.timed()?.summary.interval?;
         let a = self.at(case, low).filter(|value| value.is_finite())?;
         let b = self.at(case, high).filter(|value| value.is_finite())?;
         // A rate falls with the time.
@@ -116,7 +116,7 @@ const fn fixed(
 
 /// Returns a time of the summary as tables show it: per operation if the case is a chain.
 fn shown(case: &Case, time: fn(&Summary) -> Option<Nanos>) -> Option<f64> {
-    Some(case.shown(time(&case.measured()?.summary)?).0)
+    Some(case.shown(time(&case.timed()?.summary)?).0)
 }
 
 use FigureUnit::{Count, Nanoseconds, Plain, Rate, Residual, Share};
@@ -133,11 +133,11 @@ pub static UPPER_QUARTILE: CaseFigure =
 pub static MAX: CaseFigure = fixed("max_ns", "", Nanoseconds, |case| shown(case, |s| Some(s.max)));
 /// Median of a whole run even if the case is a chain. Long tables show it beside the time "per operation".
 pub static RUN_TIME: CaseFigure = timed("", "median", Nanoseconds, |_, time| Some(time.0));
-pub static RUN_MIN: CaseFigure = fixed("", "min", Nanoseconds, |case| Some(case.measured()?.summary.min.0));
+pub static RUN_MIN: CaseFigure = fixed("", "min", Nanoseconds, |case| Some(case.timed()?.summary.min.0));
 pub static PER_OPERATION: CaseFigure =
     timed("", "per operation", Nanoseconds, |case, time| case.chain.map(|_| case.shown(time).0));
-static ERROR: CaseFigure = fixed("", "±", Share, |case| case.measured()?.summary.relative_error());
-static SAMPLES: CaseFigure = fixed("samples", "samples", Count, |case| Some(case.measured()?.summary.count as f64));
+static ERROR: CaseFigure = fixed("", "±", Share, |case| case.timed()?.summary.relative_error());
+static SAMPLES: CaseFigure = fixed("samples", "samples", Count, |case| Some(case.timed()?.summary.count as f64));
 /// Arithmetic rate in operations per second.
 pub static RATE: CaseFigure = timed("operations_per_second", "GFLOP/s", Rate, |case, time| {
     (case.work.operations > 0).then(|| case.work.rate(time).0)

@@ -516,6 +516,11 @@ impl Case {
         self.measured().is_some_and(|measured| measured.verification.verified().is_some())
     }
 
+    /// Returns the measurement of a case with times; `verify` has only that of its one run, by which nobody judges.
+    pub fn timed(&self) -> Option<&Measured> {
+        self.measured().filter(|measured| !measured.samples.is_empty())
+    }
+
     /// Whether the case has a time, and an answer of which nobody knows whether it is right.
     pub fn is_unverified(&self) -> bool {
         self.measured().is_some_and(|measured| measured.verification.verified().is_none())

@@ -25,10 +25,10 @@ use std::collections::HashMap;
 fn row(named: &NamedCase<'_>, record: &Record, context: &RowContext) -> JsonFields {
     let case = named.case;
     let origin = &record.origin;
-    let m = named.case.measured();
+    let m = case.measured();
     let rateless = (case.work.operations > 0 && RATE.value(case).is_none())
         || (case.work.bytes.0 > 0 && BANDWIDTH.value(case).is_none());
-    let rateless = m.filter(|_| rateless).map(|_| NO_RATE.into());
+    let rateless = case.timed().filter(|_| rateless).map(|_| NO_RATE.into());
     let size = ("size", case.size.to_string().into());
     let mut row = JsonFields::default()
         .with("name", &*named.name)
@@ -57,7 +57,7 @@ fn row(named: &NamedCase<'_>, record: &Record, context: &RowContext) -> JsonFiel
         .with("reason", reason(&case.outcome).or(rateless));
     row = TIMES.iter().fold(row, |row, figure| row.with(figure.key, figure.value(case)));
     row = row
-        .with("samples", m.map_or(0, |m| m.summary.count))
+        .with("samples", case.timed().map_or(0, |m| m.summary.count))
         .with("outliers", m.map_or(0, |m| m.summary.outliers))
         .with("processes", m.map_or(0, |m| m.process_medians.len().max(1)))
         .with("repeats", m.map(|m| m.repeats))
