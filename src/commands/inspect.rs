@@ -63,10 +63,11 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     answer.note_error(validated);
     answer.note_error(damage);
     if let Some(folder) = &args.save {
-        answer.add_late_note(save(folder, &record, args, &files, host));
-        if !args.isa && !args.ir {
-            answer.add_late_note(program_file::save_programs(folder, &record, &plan, &tuned, args, &setup.kernels));
-        }
+        answer.add_late_note(if args.isa || args.ir {
+            save_representations(folder, &record, args, &files, host)
+        } else {
+            program_file::save_programs(folder, &record, &plan, &tuned, args, &setup.kernels)
+        });
     }
     answer.deliver_json(json, &record);
     answer.deliver(junit, || Format::Junit.export(&record, None))?;
@@ -106,6 +107,7 @@ fn add_cases(plan: &mut Plan, args: &InspectArgs) -> Result<UserCases> {
         plan.sections = plan_variants(&selection).map_err(Error::Usage)?;
         return Ok(UserCases { kernels: vec![], notes: String::new(), damage: Ok(()), guessed: vec![] });
     }
+    user_run::check_axes(&args.axes.0)?;
     let size = args.size.first().map(|size| ("--size", brief(size).into_owned()));
     if let (Some(archive), Some((option, value))) = (files.iter().find(|file| is_archive(file)), option.or(size)) {
         let archive = archive.shown();
@@ -272,19 +274,12 @@ fn problems(files: &[PathBuf]) -> Vec<Vec<PathBuf>> {
 impl InspectArgs {
     /// Returns whether any of the driver's representations is needed.
     fn wants_texts(&self) -> bool {
-        self.isa || self.ir || self.diff || self.save.is_some()
+        self.isa || self.ir || self.diff
     }
 
-    /// Returns whether `representation` is to be shown or saved. Without --isa and --ir, --save takes all and --diff takes
-    /// machine code.
+    /// Returns whether `representation` is to be shown or saved. Without --isa and --ir, --diff takes machine code.
     fn wants(&self, representation: &Representation) -> bool {
-        if !self.isa && !self.ir {
-            self.save.is_some() || representation.is_isa()
-        } else if representation.is_isa() {
-            self.isa
-        } else {
-            self.ir
-        }
+        if representation.is_isa() { self.isa || !self.ir } else { self.ir }
     }
 }
 
@@ -311,7 +306,13 @@ fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String> {
 }
 
 /// Writes each of the driver's representations to a file in `folder`. Returns a note.
-fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host: &Host) -> Result<String> {
+fn save_representations(
+    folder: &Path,
+    record: &Record,
+    args: &InspectArgs,
+    files: &Files,
+    host: &Host,
+) -> Result<String> {
     let mut count = 0;
     for row in rows(&record.cases) {
         for representation in row.texts(|representation| args.wants(representation)) {
@@ -325,8 +326,7 @@ fn save(folder: &Path, record: &Record, args: &InspectArgs, files: &Files, host:
         }
     }
     if count == 0 {
-        let was_asked = args.isa || args.ir;
-        return Ok(if was_asked { "note      the driver shows no representations\n".into() } else { String::new() });
+        return Ok("note      the driver shows no representations\n".into());
     }
     Ok(format!("saved     {count} files in '{}'\n", folder.shown()))
 }

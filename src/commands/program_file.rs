@@ -184,6 +184,8 @@ pub(super) struct DispatchEntry {
     capabilities: Vec<String>,
     /// Size of sub-groups to require of the pipeline.
     pub(super) subgroup_size: Option<u32>,
+    /// Whether the pipeline is to have `REQUIRE_FULL_SUBGROUPS`, too, on a device with `computeFullSubgroups`.
+    full_subgroups: bool,
     /// Number of work-groups along each axis.
     pub(super) groups: [u64; 3],
     /// Push constants of a built-in kernel, in order.
@@ -304,7 +306,7 @@ pub(super) fn save_programs(
     // Nobody has run them on this device.
     if predicted > 0 {
         let programs = counted(predicted, "program");
-        let _ = writeln!(text, "note      auto chose {programs} by a model, without timing: run `gpukern tune` first");
+        let _ = writeln!(text, "note      auto chose {programs} by a model, without timing; `gpukern tune` times them");
     }
     Ok(text)
 }
@@ -621,6 +623,7 @@ pub(super) fn write_dispatches(
             push_constant_names: members.map(member).collect(),
             capabilities: interface.capabilities.iter().map(ToString::to_string).collect(),
             subgroup_size: dispatch.subgroup_size,
+            full_subgroups: dispatch.subgroup_size.is_some_and(|size| dispatch.may_fill(size)),
             groups: dispatch.groups,
             arguments,
             bindings: Bindings::of(dispatch, &all),

@@ -242,7 +242,7 @@ fn a_choice_of_auto_that_nobody_timed_is_marked_and_its_export_says_so() {
     expect_exit(gpukern(&["tune", "matmul", "-s=32", "--budget=1ms", "--tuned"]).arg(&tuned), 0);
     let output = inspect();
     assert_eq!(stdout(&output).matches(" (auto) ").count(), 1, "{}", stdout(&output));
-    line(&stderr(&output), "note      auto chose 1 program by a model, without timing: run `gpukern tune` first");
+    line(&stderr(&output), "note      auto chose 1 program by a model, without timing; `gpukern tune` times them");
     // Its provenance has the time of the search, once there is one.
     let times = || -> Vec<_> {
         let folders = std::fs::read_dir(folder.path().join("saved")).expect("saved");

@@ -100,6 +100,7 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
     let mut schedule = LuSchedule::new(case, device, outer, block);
     schedule.add_substitution(case, L, schedule.n, None);
     let panels = schedule.allocate_panels();
+    let split_update = rest.last().copied();
     let halves = match rest {
         [scales, halves, update] => Some(schedule.allocate_halves([scales, halves, update])),
         _ => None,
@@ -113,10 +114,13 @@ fn program(shaders: &[&'static Shader], case: &CaseSpec, device: &DeviceInfo, ou
         first_diagonal_done = schedule.outer_block(kernels, outer, first_diagonal_done);
     }
     let program = schedule.program();
-    if halves.is_none() {
-        return program;
-    }
-    Program { computes: Some(split::COMPUTES), ..program }.allowing(SPLIT_LOSS)
+    let Some(split_update) = split_update else { return program };
+    // A matrix of few blocks has no product for the matrix units.
+    let computes = program
+        .dispatches()
+        .any(|dispatch| std::ptr::eq(&raw const *dispatch.shader, split_update))
+        .then_some(split::COMPUTES);
+    Program { computes, ..program }.allowing(SPLIT_LOSS)
 }
 
 impl LuSchedule<'_> {

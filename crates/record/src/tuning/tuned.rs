@@ -11,9 +11,9 @@ use crate::basis::error::{Error, toml_mistake};
 use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief, excerpt, printable};
 use crate::basis::size::Size;
-use crate::case::CaseOptions;
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
+use crate::case::{CaseOptions, Goal};
 use crate::device::capability::DeviceInfo;
 use crate::kernel::program::Program;
 use crate::plan::CaseGroup;
@@ -22,6 +22,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Name and version of the file's format.
@@ -604,7 +605,22 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
     if failure(first).is_some() {
         return Some((by_model, format!("by the model{left_out}")));
     }
-    Some((by_model, format!("by its model; run `gpukern tune {}` to measure instead", algorithm.name)))
+    Some((by_model, advise_tuning(algorithm, spec)))
+}
+
+/// Says that nothing was measured, and how to, if `tune` can. The command has no size, because sizes share the sentence.
+fn advise_tuning(algorithm: &Algorithm, spec: &CaseSpec) -> String {
+    if !algorithm.variants.iter().any(|variant| variant.reaches(Goal::Result, spec.options.dtype)) {
+        return "by its model".into();
+    }
+    let mut command = format!("gpukern tune {}", algorithm.name);
+    if spec.options.dtype != DType::F32 {
+        let _ = write!(command, " -t {}", spec.options.dtype);
+    }
+    if let Some(layout) = (axes::LAYOUT.text)(&spec.options) {
+        let _ = write!(command, " --layout {layout}");
+    }
+    format!("by its model; run `{command}` with your sizes to measure instead")
 }
 
 /// Returns the first of the model's choices that `device` can run, or the last, whose case reports why it cannot.
@@ -666,7 +682,6 @@ mod tests {
     use super::*;
     use crate::basis::layout::Layout;
     use crate::basis::units::Bytes;
-    use crate::case::Goal;
     use crate::device::capability::DeviceKind;
     use crate::device::fixture::software_device;
     use crate::kernels::matmul::MATMUL;
@@ -948,7 +963,8 @@ mod tests {
             let tuned = tuned(results);
             choose(&auto_group, &device, &tuned).remove(0)
         };
-        let untimed = "auto chose texel, by its model; run `gpukern tune matmul` to measure instead".to_string();
+        let untimed =
+            "auto chose texel, by its model; run `gpukern tune matmul` with your sizes to measure instead".to_string();
         let [tiled, texel] = [("tiled", 4.5), ("texel", 30.0)].map(|(name, rate)| kept(&device, name, "1024", rate));
         assert_eq!((auto(&[]).notes(), auto(&[]).spec.tile), (vec![untimed], None));
         // A rate without one of the rule's choice does not count.
