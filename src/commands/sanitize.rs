@@ -128,6 +128,7 @@ fn groups(args: &SanitizeArgs, notes: &mut String) -> Result<(Vec<CaseGroup>, Ve
             return Err(usage!("'{}' is no file; name algorithms and files in two commands", brief(algorithm)));
         }
         failures::check_runnable(&files)?;
+        user_run::check_axes(&args.axes.0)?;
         return match args.variant.first() {
             Some(variant) => {
                 Err(usage!("--variant {} chooses built-in kernels; your own are those of the files", brief(variant)))
@@ -182,7 +183,8 @@ fn is_kernel(word: &String) -> bool {
     let path = Path::new(word);
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let has_ending = ending == "toml" || crate::user::ENDINGS.contains(&ending);
-    has_ending || word.contains(std::path::is_separator) || CATALOGUE.known(word).is_none() && path.exists()
+    let is_unknown = CATALOGUE.known(word).is_none();
+    has_ending || word.contains(std::path::is_separator) || is_unknown && (path.exists() || !ending.is_empty())
 }
 
 /// Returns the cases of descriptions, kernels and captured folders. Each description is a problem of its own; kernels

@@ -629,7 +629,15 @@ fn add_faults_of_answers(report: &mut CaseReport, programs: &[SizedProgram], jud
         Some(fault) => fault.subgroup_sizes.push(sized.0),
         None => found.push(fault_of_answer(kind, sized, what)),
     };
-    let depends_on_size = report.wrong_sizes().len() < report.judged_sizes().len();
+    // A race at every size is the cause; at which sizes its answer happens to be right says nothing.
+    let judged_sizes = report.judged_sizes();
+    let is_race = |fault: &&KernelFault| matches!(fault.kind, FaultKind::RaceShared | FaultKind::RaceStorage);
+    let has_race = report
+        .faults
+        .iter()
+        .filter(is_race)
+        .any(|race| judged_sizes.iter().all(|size| race.subgroup_sizes.contains(size)));
+    let depends_on_size = report.wrong_sizes().len() < judged_sizes.len() && !has_race;
     for SizeReport { subgroup_size, result } in report.sizes.iter().filter(|_| depends_on_size) {
         if let SizeResult::Wrong { reason, schedules } = result
             && schedules.contains(&0)

@@ -101,8 +101,12 @@ fn wrong_answers(reports: &[CaseReport], width: usize) -> String {
             if let SizeResult::Wrong { reason, .. } = &size.result {
                 let sizes = spans(&cases[0].wrong_sizes());
                 let place = format!("in {}{}, sub-groups of {sizes}", cases[0].id, more_cases(&cases));
-                let why = "no race, access out of bounds or undefined value explains it: look at the arithmetic, the \
-                           indices, and elements to which several invocations store equal values";
+                let why = if cases[0].accepted.is_empty() {
+                    "no race, access out of bounds or undefined value explains it: look at the arithmetic, the indices, and \
+                     elements to which several invocations store equal values"
+                } else {
+                    "a fault that is allowed may explain it"
+                };
                 let _ = write!(out, "\n{}", beside("wrong answer", &[reason.clone(), why.into(), place], width));
                 break;
             }
