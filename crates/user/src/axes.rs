@@ -135,6 +135,12 @@ fn expand_range(text: &str, first: &str, rest: &str) -> Result<Vec<Expression>, 
         None if first < 1 => {
             return Err(format!("range '{text}' doubles from {first}; begin above zero, or add a step ':1'"));
         }
+        None if first < last && first.saturating_mul(2) > last => {
+            return Err(format!(
+                "range '{text}' has only {first}, because values double; write {first},{last}, or add a step: '{text}:{}'",
+                last - first
+            ));
+        }
         _ => {}
     }
     let mut values = vec![];

@@ -493,7 +493,7 @@ fn the_only_independent_axis_needs_no_name() {
     let refused = typed(&[&dependent], &["64x5,64x5x69"], &[]).expect_err("one has a value more");
     assert!(refused.starts_with("--size '64x5,64x5x69' is not NAME=VALUE"), "{refused}");
     let refused = typed(&[&description], &["64x5", "M=7"], &[]).expect_err("M has two");
-    assert_eq!(refused, "--size states M twice; write its values in one: M=64,128");
+    assert_eq!(refused, "--size states M twice; write its values in one: M=5,7");
     // An axis that nothing uses would only change the name of a result.
     let unused = write(&folder, "unused.toml", PLAIN.replace("N = 128", "N = 128\nM = 3"));
     let refused = typed(&[&unused], &["M=4"], &[]).expect_err("nothing uses M");
@@ -839,6 +839,7 @@ const PLAIN_MISTAKES: &[Mistake] = &[
     ("N = 128", "N = 'M'\nM = 'N + 1'", "N, M need each other's values"),
     ("N = 128", "N = 'M'", "axes.N: unknown axis 'M'"),
     ("N = 128", "N = '128..64'", "runs downwards; write 64..128"),
+    ("N = 128", "N = '64..100'", "has only 64, because values double; write 64,100, or add a step: '64..100:36'"),
     ("N = 128", "N = '1..9:0'", "has the step 0"),
     ("N = 128", "N = '0..9'", "doubles from 0"),
     ("N = 128", "N = '1..M'", "a range has numbers at its ends"),

@@ -442,8 +442,9 @@ impl Workbench {
         if fingerprint(loaded, &outputs) == answer {
             return Ok(());
         }
-        judge(loaded, program, &outputs)
-            .map_err(|wrong| VerificationError::rejected("right at first, wrong right behind timed runs", wrong))
+        judge(loaded, program, &outputs).map_err(|wrong| {
+            VerificationError::rejected("right at first, wrong in the run after the timed ones", wrong)
+        })
     }
 
     /// Launches a user's program several times over scratch that keeps what it held, from the first launch on, and judges every

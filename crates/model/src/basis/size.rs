@@ -152,6 +152,12 @@ fn range(item: &str) -> Result<Vec<Size>, String> {
             last_index + 1
         ));
     }
+    if step.is_none() && first < last && first.saturating_mul(2) > last {
+        return Err(format!(
+            "size range '{item}' has only {first}, because sizes double; write {first},{last}, or add a step: {item}:{}",
+            last - first
+        ));
+    }
     let next = |n: &u64| match step {
         Some(step) => n.checked_add(step),
         None => n.checked_mul(2),
@@ -220,6 +226,7 @@ mod tests {
             ("0", "size '0' is zero; the smallest size is 1"),
             ("2x3x4x5", "has 4 extents"),
             ("1024..128", "runs downwards; write 128..1024"),
+            ("64..100", "has only 64, because sizes double; write 64,100, or add a step: 64..100:36"),
             ("", "malformed size ''"),
             ("32,64...128", "malformed size '64...128'; did you mean 64..128?"),
             ("64..=128", "'64..=128'; did you mean 64..128?"),
