@@ -314,7 +314,7 @@ fn prospects(comparison: &Comparison) -> Vec<String> {
     for case in closed {
         let reason = match case.obstacle {
             Some(Obstacle::AnotherBoard) => "the baseline was measured on another board",
-            Some(Obstacle::Unverified | Obstacle::WeakerCheck) => {
+            Some(Obstacle::Unverified { .. } | Obstacle::WeakerCheck) => {
                 "the answers are no longer verified, or less strictly"
             }
             Some(Obstacle::AnotherSpeed { baseline: true }) => "the device was slower or busier beside the baseline",

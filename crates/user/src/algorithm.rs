@@ -283,8 +283,9 @@ impl UserKernels {
             if let Some([own, first]) = grids {
                 let _ = writeln!(
                     notes,
-                    "note      {kernel} may need another grid: --init drafts groups = {own} for it, and {first} for the first \
-                     kernel, but both have that of the description; a description of its own may have another"
+                    "note      {kernel} and the first kernel have the description's grid, but may need different ones: --init \
+                     drafts groups = {own} for {kernel}, and {first} for the first; each may have its own in a description \
+                     of its own: `gpukern run a.toml b.toml`"
                 );
             }
         }

@@ -397,7 +397,10 @@ impl Described {
     /// Sets an axis to the values that `option` states, and adds it to the axes that options set, each once.
     fn set_axis(&mut self, name: &str, values: &str, option: &str, sized: &mut Vec<String>) -> Result<(), String> {
         if sized.iter().any(|known| known == name) {
-            return Err(format!("--size states {name} twice; write its values in one: {name}=64,128"));
+            let Some(OneOrMany::One(Formula::Text(before))) = self.description.axes.get(name) else {
+                unreachable!("it is set below")
+            };
+            return Err(format!("--size states {name} twice; write its values in one: {name}={before},{values}"));
         }
         sized.push(name.into());
         self.description.axes.set(name, OneOrMany::One(Formula::Text(values.into())));

@@ -14,7 +14,7 @@ use crate::basis::pattern;
 use crate::basis::printable::shown_word;
 use crate::commands::cli::RunArgs;
 use crate::compare::recipe::ENOUGH;
-use crate::plan::axes::{AXES, SEED};
+use crate::plan::axes::{AXES, Axis, AxisValues, SEED};
 use crate::plan::options::cache;
 use crate::record::marks::RunConditions;
 use crate::report::and_more;
@@ -113,7 +113,7 @@ fn are_simulated(setup: &Setup) -> bool {
 
 /// Says what kernels run without, and which edges of their work-groups the sizes leave unchecked.
 pub(super) fn notes_on_kernels(kernels: &[&UserKernels], request: &Request) -> String {
-    // A user who chose the size needs no note about the sizes left out.
+    // As in `resolve_problems`, for the sizes of `bench` and `verify`.
     let edges = kernels.iter().filter(|_| request.selection.size.is_empty()).map(|own| own.edge_note());
     kernels.iter().map(|own| own.left_out_notes()).chain(edges).collect()
 }
@@ -221,10 +221,22 @@ pub(super) fn add_tables(plan: &mut Plan, request: &Request, beside: Option<&Pat
     Ok(all_kernels)
 }
 
+/// Returns the first axis of built-in cases that is typed: the descriptions of a user's kernels state what these are.
+fn builtin_axis(axes: &AxisValues) -> Option<&'static Axis> {
+    AXES.iter().copied().find(|axis| axis.name != SEED.name && axes.has(axis))
+}
+
+/// Refuses a typed axis of built-in cases beside a user's kernels, for which it would do nothing.
+pub(super) fn check_axes(axes: &AxisValues) -> Result<()> {
+    let Some(axis) = builtin_axis(axes) else { return Ok(()) };
+    let value = axes.of(axis).join(",");
+    Err(usage!("--{} {} is for built-in kernels; a description states it for yours", axis.name, brief(&value)))
+}
+
 /// Refuses typed options that select built-in cases, where a configuration has none.
 fn check_selection(selection: &Selection) -> Result<()> {
     let Selection { algorithm, variant, size, axes, .. } = selection;
-    let axis = AXES.iter().find(|axis| axis.name != SEED.name && axes.has(axis));
+    let axis = builtin_axis(axes);
     let unused = match (&algorithm[..], &variant[..], &size[..], axis) {
         ([name, ..], ..) => format!("'{}'", brief(name)),
         (_, [_, ..], ..) => "--variant".into(),
@@ -283,7 +295,13 @@ fn resolve_problems(args: &RunArgs) -> Result<Vec<ResolvedProblem>> {
         described.all_choices = args.tune || args.ab;
     }
     problems.iter().try_for_each(|described| check_commands(described, args.no_commands))?;
-    problems.iter().map(|described| resolve::resolve(&CATALOGUE, described)).collect()
+    let resolved = problems.iter().map(|described| {
+        let mut problem = resolve::resolve(&CATALOGUE, described)?;
+        // A user who chose the sizes needs no note about those left out.
+        problem.partial_groups = problem.partial_groups.filter(|_| args.size.is_empty());
+        Ok(problem)
+    });
+    resolved.collect()
 }
 
 /// Refuses descriptions with shell commands, if these are `forbidden` or the description is a captured case's.

@@ -168,7 +168,9 @@ pub fn similar_file(path: &Path, endings: &[&str]) -> Option<String> {
         format!("did you mean '{}'?", folder.join(format!("{stem}.{ending}")).to_string_lossy())
     };
     // The name may be right and its ending wrong.
-    if let Some((stem, ending)) = known.iter().find(|(own, _)| *own == stem) {
+    let same = known.iter().filter(|(own, _)| *own == stem);
+    let likeness = |own: &str| strsim::normalized_damerau_levenshtein(&ending, own);
+    if let Some((stem, ending)) = same.max_by(|(_, a), (_, b)| likeness(a).total_cmp(&likeness(b))) {
         return Some(question(stem, ending));
     }
     let stems: Vec<&str> = known.iter().filter(|(_, own)| *own == ending).map(|(stem, _)| &**stem).collect();

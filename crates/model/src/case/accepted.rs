@@ -100,7 +100,7 @@ impl AcceptedMutation {
         } else if all.iter().any(|accepted| accepted.mutation.moves()) {
             "choose a smaller tolerance, or a fill whose elements differ by more than it"
         } else {
-            "choose a smaller tolerance, or one for each column, or another fill"
+            "choose another fill, or a smaller tolerance if there is one"
         };
         Some(format!("the check would also accept {}; {remedy}", parts.join("; ")))
     }
@@ -140,7 +140,7 @@ mod tests {
         let sentences = [&moved[..], &replaced].map(|all| AcceptedMutation::sentence(all).expect("a sentence"));
         insta::assert_snapshot!(sentences.join("\n"), @r#"
         the check would also accept every element from its neighbor (in most places) in Y (iota; rtol = 1e-4); choose a fill whose neighbors differ by more than the tolerance, or check = "exact"
-        the check would also accept zeros in column 1 in Y (iota; rtol = 1e-4); what it held before the run in Z (iota; rtol = 1e-4); choose a smaller tolerance, or one for each column, or another fill
+        the check would also accept zeros in column 1 in Y (iota; rtol = 1e-4); what it held before the run in Z (iota; rtol = 1e-4); choose another fill, or a smaller tolerance if there is one
         "#);
     }
 }

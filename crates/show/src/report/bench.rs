@@ -178,7 +178,7 @@ pub fn notes(record: &Record, shows_grid: bool) -> String {
             && !run_variants.contains(&(case.device, &case.algorithm, &case.variant))
     };
     let mut out = outcomes_except(record, is_listed);
-    if record.cases.iter().all(|case| case.measured().is_none()) {
+    if record.cases.iter().all(|case| case.timed().is_none()) {
         return out;
     }
     for variants in variants_of_same_code(record) {
@@ -242,7 +242,7 @@ fn outcomes_except<'r>(record: &'r Record, is_listed: impl Fn(&Case) -> bool) ->
         cases.sort_by_key(|case| case.effort());
         let mut reason = cases[0].outcome.reason().unwrap_or_default();
         if groups.len() > 1 {
-            reason.push_str(" (the smallest; --json has the others)");
+            let _ = write!(reason, " (the smallest of {}; --json has the others)", counted(cases.len(), "case"));
         }
         let more = and_more(cases.len() - 1);
         let kernels = distinct(cases.iter().map(|case| (case.algorithm.as_str(), case.variant.as_str())));
@@ -425,7 +425,7 @@ pub mod tests {
         let other = Case { variant: "tiled".into(), id: "matmul/tiled/f32/9".into(), ..failed(9) };
         record.cases = vec![failed(64), failed(8), failed(32), other];
         insta::assert_snapshot!(outcomes(&record), @"
-        failed    matmul/naive/f32/8 and 2 more: reason 8 (the smallest; --json has the others)
+        failed    matmul/naive/f32/8 and 2 more: reason 8 (the smallest of 3 cases; --json has the others)
         failed    matmul/tiled/f32/9: reason 9
         ");
     }

@@ -28,7 +28,11 @@ const MIN_CASES: usize = 100;
 fn time_cell(case: &Case, conditions: &RunConditions, over: Option<&str>) -> Cell {
     let time = median(case);
     if time.is_none() {
-        return case.outcome.status().into();
+        return match case.measured() {
+            Some(measured) if measured.verification.verified().is_none() => "unverified".into(),
+            Some(_) => "verified".into(),
+            None => case.outcome.status().into(),
+        };
     }
     let detail = match over {
         Some(_) => case.speedup.map(|speedup| speedup_text(speedup, case.speedup_interval)),
