@@ -37,13 +37,16 @@ fn a_kernel_that_leaves_its_work_to_other_runs_is_rejected_and_an_honest_one_is_
     assert_eq!(cases.len(), 12, "{notes}");
     for case in &cases {
         assert_eq!(case["outcome"]["status"], expected(case), "{}: {notes}", case["id"]);
-        // After how many runs an answer is wrong is luck, and so is whether two cases share a line.
+        // After how many runs an answer is wrong is luck, and so are whether two cases share a line, and whether times or
+        // answers show first that runs leave work undone.
+        let skips = "its time depends on what its outputs and scratch hold: ";
         let found = match case["variant"].as_str().expect("a name") {
-            "finds-its-answer" | "keeps-its-answer" => "its time depends on what its outputs and scratch hold: ",
-            "stops-working" | "works-now-and-then" => "right at first, wrong ",
+            "finds-its-answer" | "keeps-its-answer" => &[skips][..],
+            "stops-working" | "works-now-and-then" => &["right at first, wrong ", skips],
             _ => continue,
         };
-        assert!(case["outcome"]["worst"].as_str().expect("a reason").starts_with(found), "{case}");
+        let worst = case["outcome"]["worst"].as_str().expect("a reason");
+        assert!(found.iter().any(|start| worst.starts_with(start)), "{case}");
     }
     for variant in ["finds-its-answer", "keeps-its-answer"] {
         let line = format!("/{variant}/f32/N=1000 and 1 more: its time depends on what its outputs and scratch hold: ");

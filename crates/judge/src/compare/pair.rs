@@ -679,7 +679,7 @@ impl CasePair<'_> {
         match obstacle {
             Some(Obstacle::AnotherSpeed { .. }) => self.speed_label(),
             Some(Obstacle::AnotherBoard) => "different boards".into(),
-            // So say the remarks, which do not repeat it.
+            // Remarks say the same, and do not repeat it.
             Some(Obstacle::Unverified { before: true }) => UNVERIFIED.into(),
             Some(Obstacle::Unverified { before: false }) => Obstacle::unverified(false).into(),
             Some(Obstacle::WeakerCheck) => "a weaker check".into(),
