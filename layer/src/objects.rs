@@ -9,6 +9,7 @@ use crate::name;
 use ash::vk::{self, Handle};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -89,6 +90,8 @@ pub(crate) enum WrittenDescriptor {
 pub(crate) struct TrackedPipeline {
     /// Number of the pipeline in events.
     pub pipeline: u32,
+    /// Hash of SPIR-V, entry point and constants: programs that make a pipeline for each call do not make other kernels.
+    pub kernel: u64,
     /// Names that the selection of kernels matches: source file or entry point, debug name of the shader module, hash,
     /// debug names of the pipeline.
     pub names: Vec<String>,
@@ -316,6 +319,7 @@ unsafe fn track_pipeline(
             resources.uncapturable = Some("its module is not given to Vulkan as SPIR-V".into());
         }
         let pipeline = PIPELINES.fetch_add(1, Ordering::Relaxed);
+        let kernel = BuildHasherDefault::<DefaultHasher>::default().hash_one((&module.spirv, &entry, &specialization));
         d.writer.write_event(&LayerEvent::Pipeline(PipelineInfo {
             pipeline,
             device: d.index,
@@ -332,7 +336,7 @@ unsafe fn track_pipeline(
             d.writer.write_event(&LayerEvent::Name { pipeline, name: name.clone() });
         }
         let names = [name::of_module(&module.spirv, &entry), module.name, Some(name::hash(&module.spirv))];
-        TrackedPipeline { pipeline, names: names.into_iter().flatten().collect(), resources }
+        TrackedPipeline { pipeline, kernel, names: names.into_iter().flatten().collect(), resources }
     }
 }
 
@@ -518,9 +522,9 @@ intercept! {
             }
             (vk::ObjectType::PIPELINE, Some(name)) => {
                 if let Some(kernel) = state.objects.pipelines.get_mut(&vk::Pipeline::from_raw(handle)) {
-                    let TrackedPipeline { pipeline, ref names, ref resources } = **kernel;
+                    let TrackedPipeline { pipeline, kernel: code, ref names, ref resources } = **kernel;
                     let names = names.iter().chain([&name]).cloned().collect();
-                    *kernel = Arc::new(TrackedPipeline { pipeline, names, resources: resources.clone() });
+                    *kernel = Arc::new(TrackedPipeline { pipeline, kernel: code, names, resources: resources.clone() });
                     d.writer.write_event(&LayerEvent::Name { pipeline, name });
                 }
             }

@@ -38,8 +38,8 @@ pub(crate) struct CommandCalls {
     pub uncapturable: Option<String>,
 }
 
-/// Pipeline and grid of a dispatch, or the name of a transfer.
-type CommandKind = (Option<(u32, [u32; 3])>, &'static str);
+/// Hash of the kernel, and grid, of a dispatch, or the name of a transfer.
+type CommandKind = (Option<(u64, [u32; 3])>, &'static str);
 
 /// Command pool with the command buffers that are allocated from it.
 #[derive(Clone, Default)]
@@ -291,7 +291,7 @@ fn record_dispatch(d: &LayerDevice, commands: vk::CommandBuffer, grid: DispatchG
     let mut state = d.state();
     let DeviceState { objects, recordings, .. } = &mut *state;
     let Some(mut recording) = recordings.all.remove(&commands) else { return call() };
-    let kind = (recording.pipeline.as_ref().map(|kernel| (kernel.pipeline, grid.groups)), "dispatch");
+    let kind = (recording.pipeline.as_ref().map(|pipeline| (pipeline.kernel, grid.groups)), "dispatch");
     let calls = recordings.calls.entry(kind).or_default();
     calls.count += 1;
     let number = calls.count;

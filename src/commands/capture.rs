@@ -67,7 +67,8 @@ fn capture_program(args: &CaptureArgs, setup: &Setup, host: &Host) -> Result<Com
         match captured_cases(args, &folder, output, &processes, setup, host) {
             Ok(cases) => {
                 exit = add_cases(&mut text, &cases);
-                failure = cases.iter().all(|case| case.folder.is_none()).then(|| nothing_captured(&profile, &cases));
+                failure =
+                    cases.iter().all(|case| case.folder.is_none()).then(|| nothing_captured(args, &profile, &cases));
             }
             // Without the cases, the profile is still useful.
             Err(error) => failure = Some(error),
@@ -191,11 +192,13 @@ fn add_cases(text: &mut String, cases: &[ConvertedCase]) -> Exit {
 }
 
 /// Returns the error for a program of which no dispatch became a case, with the reason.
-fn nothing_captured(profile: &Profile, cases: &[ConvertedCase]) -> Error {
+fn nothing_captured(args: &CaptureArgs, profile: &Profile, cases: &[ConvertedCase]) -> Error {
     let reason = if profile.devices().all(|(_, device)| device.dispatches == 0) {
         "the program ran no dispatches".to_string()
     } else if !cases.is_empty() {
         "the reasons are below the profile".to_string()
+    } else if args.kernel.is_none() && args.call == 1 {
+        "`run` can take none of its kernels, for the reasons in the profile".to_string()
     } else {
         "no kernel in the profile that `run` can take fits --kernel and --call".to_string()
     };

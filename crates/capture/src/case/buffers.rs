@@ -384,9 +384,10 @@ fn has_address(region: &CapturedRegion, address: u64) -> bool {
     region.address.is_some_and(|start| (start..start + region.bytes).contains(&address))
 }
 
-/// Refuses addresses within buffers: a replay cannot adjust them.
+/// Refuses addresses within buffers that the kernel reads: a replay cannot adjust them.
 fn refuse_stored_addresses(case: &CapturedDispatch, buffers: &[CaseBuffer]) -> Result<(), String> {
-    for buffer in buffers.iter().filter(|buffer| buffer.members.is_none()) {
+    // Memory that was never written may hold anything, and looks like addresses, if a heap had it before.
+    for buffer in buffers.iter().filter(|buffer| buffer.members.is_none() && buffer.access.reads) {
         for (number, bytes) in buffer.before.chunks_exact(8).enumerate() {
             let word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
             if case.regions.iter().any(|region| has_address(region, word)) {

@@ -121,9 +121,16 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
         let count = counted(device.commands_without_times, "command");
         lines.push(format!("{count} ran on a queue without time stamps, and have no time here"));
     }
-    if device.kernels.iter().any(|kernel| kernel.first_calls > 0) {
-        let of_table = "the table leaves out first calls, which include the driver's compiler";
-        lines.push(format!("{of_table}; ≤: a kernel with first calls only"));
+    let (with_first, first_only): (Vec<_>, Vec<_>) = device
+        .kernels
+        .iter()
+        .filter(|kernel| kernel.first_calls > 0)
+        .partition(|kernel| kernel.first_calls < kernel.calls);
+    if !with_first.is_empty() {
+        lines.push("the times leave out a pipeline's first call, which includes the driver's compiler".into());
+    }
+    if !first_only.is_empty() {
+        lines.push("≤: each call was the first of its pipeline, and includes the driver's compiler".into());
     }
     lines.extend(not_capturable(device));
     lines
@@ -226,6 +233,10 @@ mod tests {
         (kernels[0].first_calls, kernels[1].first_calls) = (1, 1);
         let text = text(&profile, 20, 80);
         assert!(text.contains(" 800.0 ns   80.0 %") && !text.contains("≤ 800.0 ns"), "{text}");
-        assert!(text.contains("≤ 400.0 ns   13.3 %") && text.contains("\nthe table leaves out first calls"), "{text}");
+        assert!(
+            text.contains("≤ 400.0 ns   13.3 %") && text.contains("\nthe times leave out a pipeline's first call, "),
+            "{text}"
+        );
+        assert!(text.contains("\n≤: each call was the first of its pipeline, "), "{text}");
     }
 }
