@@ -214,6 +214,15 @@ fn a_race_despite_an_atomic_or_a_barrier_has_a_remedy_of_its_own() {
         ("x[l] = x[l] + 1; y[i] = i;", "remedy: an atomic in line 9, such as atomicAdd(), in place of the update"),
         ("if (y[l] != i) x[l] += 2; y[i] = i;", "remedy: an atomic in line 9, such as atomicAdd(), in place of"),
         ("x[l] = x[l] + x[l + 1] + i;", "remedy: two dispatches"),
+        // What is updated is a variable of the invocation's own.
+        (
+            "uint own = i; { x[l] = own; own += x[l ^ 1]; } y[i] = own;",
+            "remedy: an index of its own for each invocation",
+        ),
+        (
+            "if (l < 32) {\nx[i] = i;\ny[i] = x[i ^ 16]; }",
+            "after line 10, where all invocations reach it, also those that skip the `if` in line 9",
+        ),
         ("uint xx[1]; xx[0] = i; x[0] = xx[0] + 1;", "remedy: an index of its own for each invocation"),
     ] {
         let words = sanitized(body, "", &["--schedules=1"]);

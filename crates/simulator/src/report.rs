@@ -198,8 +198,14 @@ impl Scene<'_> {
     ) -> KernelFault {
         let carried = other.filter(|other| self.is_in_loop(pc, *other)).map(|other| self.has_barrier(pc, other));
         let left = other.and_then(|other| self.block_left(other, pc));
+        let other_pc = other;
         let (at, other) = (Some(self.place(pc)), other.map(|other| self.place(other)));
-        let remedy = remedy(kind, [&at, &other], passed, carried, left);
+        let mut remedy = remedy(kind, [&at, &other], passed, carried, left);
+        if matches!(kind, FaultKind::RaceShared | FaultKind::RaceStorage)
+            && let Some(line) = other_pc.and_then(|other| self.block_around(pc, other))
+        {
+            let _ = write!(remedy, ", where all invocations reach it, also those that skip the `if` in line {line}");
+        }
         let kernel = self.name.clone();
         KernelFault { kind, kernel, at, other, what, other_what, remedy, subgroup_sizes: vec![], count: 1 }
     }
@@ -218,6 +224,22 @@ impl Scene<'_> {
             is_left.then(|| self.lines.at(word))
         });
         headers.next()?.map(|(_, line)| line)
+    }
+
+    /// Returns the line of the innermost `if` or `switch` around two instructions.
+    fn block_around(&self, pc: Pc, other: Pc) -> Option<u32> {
+        let code = &self.kernel.code;
+        let places = [pc, other].map(|pc| code.block_at(pc));
+        let mut headers = code.merges.iter().enumerate().filter_map(|(header, merge)| {
+            let inside = header + 1..(*merge)? as usize;
+            let last = code.blocks.get(header + 1)?.checked_sub(1)?;
+            let is_around = places.iter().all(|place| inside.contains(place));
+            let is_branch = matches!(code.instructions.get(last as usize), Some(RegisterOp::Branch { .. }));
+            let first = *code.blocks.get(header)?;
+            (is_around && is_branch && !self.is_in_loop(first, last)).then_some(last)
+        });
+        let word = *self.kernel.sites.get(headers.next_back()? as usize)?;
+        self.lines.at(word).map(|(_, line)| line)
     }
 
     /// Whether a loop holds two instructions: a branch behind both leads back to before them.
@@ -477,10 +499,12 @@ fn updated_in(fault: &KernelFault) -> Option<u32> {
         operators.find_map(|operator| text.split_once(operator)).or_else(|| text.split_once(" = "))?;
     let element = element_at_end(updated);
     let name = element.split('[').next().filter(|name| !name.is_empty())?;
+    // A variable of the invocation's own is updated beside the memory that races.
+    let is_element = element.contains('[') || fault.what.split_whitespace().nth(1) == Some(element);
     let named = count_names(text, &format!("{name}["));
     let is_assigned = text.contains(&format!("{element} = "));
     let is_in_place = is_assigned && count_names(rest, element) > 0 && named == 2;
-    (is_in_place || !is_assigned && named < 2).then_some(*line)
+    (is_element && (is_in_place || !is_assigned && named < 2)).then_some(*line)
 }
 
 /// Counts the places where a text has what begins with a name, and not with the end of a longer one.

@@ -235,12 +235,12 @@ pub fn spans(sizes: &[u32]) -> String {
             _ => text.push(listed(run)),
         }
     }
-    text.join(" ")
+    text.join(", ")
 }
 
-/// Joins numbers with spaces.
+/// Joins numbers with commas.
 pub fn listed<T: ToString>(numbers: &[T]) -> String {
-    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Simulated run of one program.

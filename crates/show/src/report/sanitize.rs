@@ -282,10 +282,10 @@ mod tests {
         assert!(long.contains(" 2 sizes "), "{long}");
         let result = |has| SizeResult::Unsuitable { reason: format!("needs sub-groups of 32; the device has {has}") };
         report.sizes = [4, 8].map(|subgroup_size| SizeReport { subgroup_size, result: result(subgroup_size) }).into();
-        let note = "note      transpose is not for sub-groups of 4 8: needs sub-groups of 32\n";
+        let note = "note      transpose is not for sub-groups of 4, 8: needs sub-groups of 32\n";
         assert_eq!(notes(&[report.clone(), report.clone()]), note);
         let other = CaseReport { kernel: "scan".into(), ..report.clone() };
-        let note = "note      transpose and 1 more are not for sub-groups of 4 8: needs sub-groups of 32\n";
+        let note = "note      transpose and 1 more are not for sub-groups of 4, 8: needs sub-groups of 32\n";
         assert_eq!(notes(&[report, other]), note);
     }
 }
