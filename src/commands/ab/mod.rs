@@ -8,9 +8,11 @@ use super::{
     CommandOutput, DeviceSession, Files, JSON, MeasurementCall, Target, failures, judging, measuring, origin,
     parse_duration, run as user_run,
 };
+use crate::basis::alike::distinct;
 use crate::basis::command_line::{arguments, stated};
 use crate::basis::printable::shown_word;
 use crate::basis::random::{generator, orders_seed};
+use crate::basis::units::in_words;
 use crate::case::check;
 use crate::case::method::{Round, has_time_for_round};
 use crate::commands::cli::{AbArgs, Judging, RunArgs};
@@ -19,6 +21,7 @@ use crate::compare::{Verdict, has_other_answer, recipe};
 use crate::engine::executor::Executor;
 use crate::engine::job::duel::Side;
 use crate::engine::manifest;
+use crate::engine::session::Session;
 use crate::engine::timekeeper::MAX_ROUNDS;
 use crate::kernel::spirv;
 use crate::plan::Sampling;
@@ -165,10 +168,16 @@ pub(super) fn judge_run(
     };
     let max_time = max_time(args.sampling.max_time.as_deref(), KERNELS_MAX_TIME)?;
     let mut matches = vec![];
-    for group in sections.into_iter().flat_map(|section| section.groups) {
+    let groups: Vec<_> = sections.into_iter().flat_map(|section| section.groups).collect();
+    let problems = distinct(groups.iter().map(|group| group.algorithm.name.to_string()));
+    for group in groups {
         let [a, b] = &group.variants[..] else {
             let names: Vec<_> = group.variants.iter().map(|variant| &*variant.name).collect();
             let has = match names[..] {
+                [_] if problems.len() > 1 => format!(
+                    "but these have other buffers, sizes or fills than each other: {}; give both the same",
+                    in_words(&problems.iter().map(|name| brief(name)).collect::<Vec<_>>(), "and")
+                ),
                 [only] => format!("but size {} has only {only}; name another", group.spec.size),
                 _ => format!(
                     "but size {} has {}: {}; choose two with -V",
@@ -417,7 +426,12 @@ impl<'a> Contest<'a> {
         let target = Target::open_if_named(JSON, json)?;
         let failures_folder = keep_failures.map(failures::open).transpose()?;
         let of_drivers = self.matches.iter().any(|current| matches!(current.sides, AlternatingSides::Drivers(_)));
-        let session = if of_drivers { None } else { Some(self.open_device(setup, host)?) };
+        let session = if of_drivers {
+            self.drop_sizes_of_other_devices(setup);
+            None
+        } else {
+            Some(self.open_device(setup, host)?)
+        };
         let mut trials = Trials {
             schema: AB_SCHEMA,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -492,6 +506,21 @@ impl<'a> Contest<'a> {
         if count > 1 && max_total >= MIN_ANNOUNCED_TIME {
             let [each, total] = [self.max_time, max_total].map(|time| about(time.into()));
             host.messages.line(&format!("{count} cases, {each} each at most: up to {total}"));
+        }
+    }
+
+    /// Drops the matches of default sizes for other kinds of devices than those of driver A. One that does not load is reported
+    /// when it measures.
+    fn drop_sizes_of_other_devices(&mut self, setup: &Setup) {
+        let Some(AlternatingSides::Drivers([driver, _])) = self.matches.first().map(|current| &current.sides) else {
+            return;
+        };
+        let setup = driver.setup(setup);
+        let devices = Session::open(&setup).and_then(|session| {
+            Ok(session.select_usable(&self.devices)?.into_iter().map(|device| device.kind).collect::<Vec<_>>())
+        });
+        if let Ok(kinds) = devices {
+            self.matches.retain(|current| kinds.iter().any(|kind| current.group.on.suits(*kind)));
         }
     }
 

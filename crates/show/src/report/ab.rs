@@ -31,8 +31,9 @@ pub fn text(trials: &Trials, width: usize) -> String {
 }
 
 /// Note on sides that may differ in nothing.
-const SAME_DRIVER: &str = "  both sides report the same driver, and neither code nor time differs: is the variable spelt right, \
-                           and does the driver read it? `gpukern inspect` with each side's variables shows the code";
+const SAME_DRIVER: &str = "  both sides report the same driver, and neither code nor time differs: are both sides what you meant, \
+                           and does the driver read such a variable? `gpukern inspect` with each side's drivers and \
+                           variables shows the code";
 
 /// Whether the drivers of both sides cannot be told apart in any case: by what they report, and by their code or by time.
 fn may_ignore_variables(trials: &Trials) -> bool {
@@ -556,7 +557,7 @@ mod tests {
             let mut one = trial(0.5);
             one.finding.as_mut().expect("rounds enough").verdict = verdict;
             one.b.device.driver.info = driver.into();
-            text(&trials(vec![one], turns), 200).contains("is the variable spelt right")
+            text(&trials(vec![one], turns), 200).contains("are both sides what you meant")
         };
         let driver = software_device().driver.info;
         assert!(told(Verdict::Same, Turns::Processes, &driver));
@@ -572,7 +573,7 @@ mod tests {
             for (side, registers) in [(&mut one.a, a), (&mut one.b, b)] {
                 side.case.kernels = vec![kernel("1", vec![Metric::new("VGPRs", registers)])];
             }
-            text(&trials(vec![one], turns), 200).contains("is the variable spelt right")
+            text(&trials(vec![one], turns), 200).contains("are both sides what you meant")
         };
         assert!(told([24.0; 2], Turns::Processes));
         assert!(!told([24.0, 32.0], Turns::Processes));
