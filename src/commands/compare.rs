@@ -104,6 +104,11 @@ fn unseen(comparison: &Comparison, args: &CompareArgs, ruling: &Ruling) -> (Vec<
         ));
         unseen.extend(lost);
     }
+    let interrupted = indices(|case| case.interrupted).len();
+    if interrupted > 0 {
+        let cases = counted(interrupted, "case");
+        advice.push(format!("{cases} were interrupted, so nothing is known of them: finish the run with --resume."));
+    }
     let unjudged = indices(|case| case.unjudged_before && case.candidate.is_right());
     if !unjudged.is_empty() && !force && !allow.iter().any(|name| name == "check") {
         let cases = counted(unjudged.len(), "case");

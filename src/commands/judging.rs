@@ -154,7 +154,7 @@ pub(super) fn no_common_case(only_in_baseline: Option<&String>, only_in_candidat
     // Two variants of one problem, or two kernel files, which may have any names.
     let problem = |id: &str| id.split('/').next().and_then(|name| CATALOGUE.known(name)).map(|known| &*known.name);
     let remedy = if problem(&before).is_none() || problem(&before) == problem(&after) {
-        ". Cases are matched by id. To compare two variants or kernels, use `gpukern ab` or `gpukern run k.toml \
+        ". Cases are matched by id, which has the kernel's name. To compare two variants or kernels, use `gpukern ab` or `gpukern run k.toml \
          a.comp b.comp --ab`"
     } else {
         ""

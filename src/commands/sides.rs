@@ -281,7 +281,13 @@ impl Sides {
         let Outcome::Rejected(verification) = &judged?.outcome else { return None };
         let is_verified = before.verification.verified().is_some();
         let by = if is_verified { "fails the baseline's check" } else { "differs from the baseline's answer" };
-        let worst = format!("{by}{advice}: {}", verification.worst);
+        // Its answer was the reference of this check.
+        let said = if is_verified {
+            verification.worst.clone()
+        } else {
+            verification.worst.replace("the reference", "the baseline")
+        };
+        let worst = format!("{by}{advice}: {said}");
         Some(Verification { worst, ..verification.clone() })
     }
 

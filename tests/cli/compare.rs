@@ -795,7 +795,7 @@ fn a_baseline_that_cannot_be_compared_loses_nothing_that_was_measured() {
     check_text(
         line(&stderr(&output), "error: "),
         "error: no case was measured on both sides: the baseline has, for example, matmul/naive/f32/24x24x24, and the \
-         candidate matmul/naive/f32/16x16x16. Cases are matched by id. To compare two variants or kernels, use \
+         candidate matmul/naive/f32/16x16x16. Cases are matched by id, which has the kernel's name. To compare two variants or kernels, use \
          `gpukern ab` or `gpukern run k.toml a.comp b.comp --ab`",
     );
     assert!(path.is_file());
@@ -930,9 +930,9 @@ fn a_renamed_kernel_is_compared_with_the_one_that_it_replaces() {
     write("copy.comp", &COPY[0].replace("x[i];", "x[i] + 1;"));
     let compare = |exit, allow: &[&str]| stdout(&expect_exit(compare_commits(path, "HEAD", QUICK).args(allow), exit));
     let wrong = compare(1, &[]);
-    let reason = "differs from the baseline's answer (if intended, add --allow check): Y[0] is 1, the reference has 0";
+    let reason = "differs from the baseline's answer (if intended, add --allow check): Y[0] is 1, the baseline has 0";
     assert!(words(&wrong).contains(reason), "{wrong}");
-    let said = "copy/copy/u32/N=4096: differs from the baseline's answer: Y[0] is 1, the reference has 0";
+    let said = "copy/copy/u32/N=4096: differs from the baseline's answer: Y[0] is 1, the baseline has 0";
     line(&compare(0, &["--allow", "check"]), &format!("  {said}"));
     let comment = std::fs::read_to_string(path.join("gpukern-results/comparison.md")).expect("written");
     assert_eq!(comment.matches(&format!("\n    {said}\n")).count(), 1, "{comment}");

@@ -2,7 +2,7 @@
 
 use crate::case::method::{CacheState, Clock};
 use crate::device::capability::DeviceInfo;
-use crate::record::{Case, Outcome, Record};
+use crate::record::{Case, Outcome, Process, Record};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -59,7 +59,7 @@ pub const SLOWER: &str = "slower";
 type Fact = fn(&Record) -> Vec<(String, String)>;
 
 /// Facts to compare: name, whether a difference is refused, and how to read it.
-const FACTS: [(&str, bool, Fact); 10] = [
+const FACTS: [(&str, bool, Fact); 11] = [
     ("device", true, |record| per_device(record, |device| device.name.clone())),
     // The name of a software device does not tell on what it runs.
     (PROCESSOR, true, |record| {
@@ -78,6 +78,16 @@ const FACTS: [(&str, bool, Fact); 10] = [
             .into_iter()
             .filter(|(_, build)| !build.is_empty())
             .collect()
+    }),
+    // Not refused: it may be what is compared. Builds may report the same name, version and hash.
+    ("driver's manifest", false, |record| {
+        let processes = record.processes();
+        let manifest = |process: &Process| {
+            let environment = &process.origin.environment;
+            let named = environment.get("VK_DRIVER_FILES").or_else(|| environment.get("VK_ICD_FILENAMES"));
+            whole(named.map_or("as installed", String::as_str))
+        };
+        processes.iter().flat_map(manifest).collect()
     }),
     // Not refused: their effect may be what is compared.
     ("driver's variables", false, |record| {

@@ -222,7 +222,7 @@ impl Inspected {
         let text = texts.collect::<Vec<_>>().join(", ");
         match self.changes.len() - named().count() {
             0 => format!("{blamed}{text}"),
-            rest => format!("{blamed}{text}, and {} that only this driver has (in JSON)", counted(rest, "figure")),
+            rest => format!("{blamed}{text}, and {} of the driver's own (in JSON)", counted(rest, "more figure")),
         }
     }
 }

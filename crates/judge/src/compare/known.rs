@@ -116,7 +116,7 @@ impl KnownFailure {
         };
         let (id, status, line) = (&case.id, case.outcome.status(), self.line);
         Some(format!(
-            "{id} {status}; the known failure {}, line {line}, expects {expected}: change its status",
+            "{id} {status}; the known failure {}, line {line}, expects {expected}: a new failure, unless its status there is changed",
             self.text()
         ))
     }

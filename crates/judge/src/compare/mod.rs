@@ -400,7 +400,11 @@ impl Compared {
 
     /// Returns the verdict in tables: more than `undecided` where that much is certain.
     pub fn word(&self) -> &'static str {
-        if self.excludes_slowdown() { NOT_SLOWER } else { self.verdict.name() }
+        match self.obstacle {
+            Some(Obstacle::Unverified { before }) => Obstacle::unverified(before),
+            _ if self.excludes_slowdown() => NOT_SLOWER,
+            _ => self.verdict.name(),
+        }
     }
 
     /// Whether the case is undecided because the device's speed differed between the sides.

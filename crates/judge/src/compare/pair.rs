@@ -523,7 +523,11 @@ impl CasePair<'_> {
         } else if !is_slower && !settings.weaker_checks && self.is_checked_less() {
             (obstacle, reason) = (Some(Obstacle::WeakerCheck), None);
         }
-        let verdict = if obstacle.is_some() { Verdict::Undecided } else { by_ratio };
+        let verdict = match obstacle {
+            // The case fails all the same, and is no slower or faster for it.
+            None | Some(Obstacle::Unverified { before: true }) => by_ratio,
+            Some(_) => Verdict::Undecided,
+        };
         let mut why: Vec<String> = vec![];
         if self.is_identical() {
             why.push(MEASURED_ONCE.into());

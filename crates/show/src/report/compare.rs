@@ -258,7 +258,8 @@ pub fn reasons(cases: &[(usize, &Compared)], names: &[String], ruling: &Ruling, 
         reasons.extend(case.remarks().map(|reason| (position, reason.as_str())));
     }
     let is_changed = |position: usize| matches!(cases[position].1.verdict, Verdict::Slower | Verdict::Faster);
-    let mut groups = grouped(reasons, |(_, reason)| *reason);
+    // Processes may each have the same.
+    let mut groups = grouped(distinct(reasons), |(_, reason)| *reason);
     groups.sort_by_key(|group| {
         let has_changed = group.iter().any(|(position, _)| is_changed(*position));
         Reverse((has_changed, group.len()))
@@ -327,7 +328,7 @@ pub fn totals(comparison: &Comparison) -> Option<Table> {
     let cases = format!("the kernels of {}", counted(inspected.len(), "case"));
     let caption = "of changed: change of the kernels that changed; lower, higher: kernels that went down or up";
     let times = if totals.iter().any(|total| total.figure.is_compile_time()) {
-        "; compile times vary between processes and are not judged"
+        "; compile times vary between processes and are not judged: lower and higher count a factor of two"
     } else {
         ""
     };
