@@ -2,6 +2,7 @@
 
 use super::capture::{pass_on_exit_code, put_first};
 use super::{CommandOutput, compare, interrupt, judging};
+use crate::basis::messages::Verbosity;
 use crate::basis::printable::shown_word;
 use crate::commands::cli::CompareCommitsArgs;
 use crate::{Cli, Error, Exit, Host, Result, Shown, brief};
@@ -62,7 +63,8 @@ pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutpu
     let shell = OsStr::new("sh");
     let mut command = Command::new(shell);
     command.args(["-c", SCRIPT, "compare-commits", base, config, prepare, bench, &count, min_effect]);
-    command.arg(gate_file).arg(allowed).arg(required).arg(repeated);
+    let quiet = if host.messages.verbosity == Verbosity::Quiet { "quiet" } else { "" };
+    command.arg(gate_file).arg(allowed).arg(required).arg(repeated).arg(quiet);
     let program = std::env::current_exe().ok();
     if let Some(folder) = program.as_deref().and_then(std::path::Path::parent) {
         put_first(&mut command, "PATH", folder, host);

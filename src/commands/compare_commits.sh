@@ -13,12 +13,14 @@ mistake() {
 }
 
 # Results go to standard output, and how far it has come to standard error.
-progress() { echo "$1" >&2; }
+progress() { [ -n "$quiet" ] || echo "$1" >&2; }
 
 # Everything is checked before the results of the last run are replaced.
 base=$1 config=$2 prepare=$3 bench=$4 processes=$5 min_effect=$6 gate=$7 allow=$8 require_reference=$9
 shift
 repeated=$9
+shift
+quiet=$9
 # Git's own message says what to do if the folder belongs to somebody else.
 top=$(git rev-parse --show-toplevel) || mistake "run \`gpukern compare-commits\` in a git repository"
 cd "$top"
@@ -367,7 +369,7 @@ finish() {
         if [ -n "$own_check" ]; then printf '\n%s %s\n' "$by_own_check" "$own_check"; fi
         if [ -s "$scratch/messages" ]; then sed 's/^/    /' "$scratch/messages"; fi
         # The author of a pull request cannot add an option.
-        if [ "$outcome" = Failed ] && [ -n "${GITHUB_ACTIONS:-}" ]; then
+        if [ "$outcome" = Failed ] && [ -n "${GITHUB_ACTIONS:-}${GITLAB_CI:-}" ]; then
             if cat "$scratch/comparison.md" "$scratch/messages" | grep -q -e '--allow'; then
                 echo
                 echo "\`--allow\` is what a maintainer's label sets: \`kernels-slower\` sets slower, \`checks-change\` check, and" \
