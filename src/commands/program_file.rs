@@ -15,6 +15,7 @@ use crate::kernel::buffer::{Binding, BufferId, Descriptor, Role};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, SlotKind};
 use crate::kernel::program::{ArgumentValue, Dispatch, Step, TEXEL};
 use crate::kernel::shaders::Shader;
+use crate::plan::axes;
 use crate::tuning::tuned::{Configuration, TuningResult};
 use crate::user::options::{CASE, PROGRAM};
 use crate::{
@@ -39,6 +40,10 @@ pub(super) struct ProgramFile {
     schema: &'static str,
     /// Id of the case.
     case: String,
+    /// Its size: of a product, M×N×K as `64x512x512`.
+    size: String,
+    /// `nt` or `tn` where a product's second or first operand is stored transposed; otherwise `null`.
+    layout: Option<String>,
     /// Device for which the constants, the size of sub-groups and the work-groups were chosen, with its driver. Those of
     /// another device may differ: save the program there, too.
     pub(super) device: String,
@@ -78,7 +83,7 @@ struct Provenance {
 #[derive(Serialize, JsonSchema)]
 struct SearchTime {
     /// Nanoseconds of a run at `size`, known to four digits.
-    time: f64,
+    time_ns: f64,
     /// Measured size: that of the program, or a similar one.
     size: String,
     /// State of the caches before each run.
@@ -95,9 +100,9 @@ impl SearchTime {
         let TuningResult { cache, measured_at, date, gpukern, .. } = result;
         let spec = CaseSpec { size: measured_at.parse().ok()?, ..group.spec };
         let operations = (group.algorithm.problem)(&spec).ok()?.work().operations;
-        let time = rounded(operations as f64 / result.gflops?);
+        let time_ns = rounded(operations as f64 / result.gflops?);
         let [size, date, gpukern] = [measured_at, date, gpukern].map(Clone::clone);
-        Some(Self { time, size, cache: *cache, date, gpukern })
+        Some(Self { time_ns, size, cache: *cache, date, gpukern })
     }
 }
 
@@ -447,6 +452,8 @@ impl ProgramFile {
         Ok(Self {
             schema: SCHEMA,
             case: case.id.clone(),
+            size: case.size.to_string(),
+            layout: (axes::LAYOUT.text)(&group.spec.options),
             device: [device.name.clone(), device.driver_beside_name()].join(" ").trim_end().into(),
             vendor_id: device.vendor_id,
             device_id: device.device_id,

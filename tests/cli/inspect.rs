@@ -255,7 +255,7 @@ fn a_choice_of_auto_that_nobody_timed_is_marked_and_its_export_says_so() {
     let said = stderr(&inspect());
     assert!(!said.contains("without timing"), "{said}");
     let [time] = &times()[..] else { panic!("{:?}", times()) };
-    assert!(time["time"].as_f64().is_some_and(|time| time > 0.0), "{time}");
+    assert!(time["time_ns"].as_f64().is_some_and(|time| time > 0.0), "{time}");
     assert_eq!((&time["size"], &time["cache"]), (&json!("64"), &json!("hot")), "{time}");
 }
 
@@ -439,7 +439,7 @@ fn figures_of_several_kernels_are_summed_and_exported() {
 
     totals over the kernels of 3 cases; of changed: change of the kernels that
       changed; lower, higher: kernels that went down or up; compile times vary
-      between processes and are not judged
+      between processes and are not judged: lower and higher count a factor of two
      figure          baseline   candidate   change   of changed   lower   higher
     ─────────────────────────────────────────────────────────────────────────────
      occupancy             40          32    -20 %        -50 %       1        0

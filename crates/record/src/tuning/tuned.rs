@@ -578,7 +578,7 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
             let untimed: Vec<_> = better.filter(|name| !timed.contains(name)).collect();
             let tie = match &untimed[..] {
                 _ if !result.tie => String::new(),
-                [] => ", too close to others to tell".into(),
+                [] => ", but others may be as fast".into(),
                 [one] => format!("; perhaps another is faster, such as {one}, which was not timed"),
                 [one, ..] => format!("; perhaps others are faster, such as {one}, which was not timed"),
             };
