@@ -36,7 +36,8 @@ pub(super) fn run(args: &HistoryArgs, host: &Host) -> Result<CommandOutput> {
     let mut notes = String::new();
     if let [first, others @ ..] = &history.left_out[..] {
         // The page lists all of them.
-        let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
+        let more =
+            if others.is_empty() { String::new() } else { format!("; and {} more, which --json names", others.len()) };
         let _ = writeln!(notes, "left out: {first}{more}");
     }
     if history.series.is_empty() && history.never_measured.is_empty() {

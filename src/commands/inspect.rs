@@ -14,7 +14,7 @@ use crate::user::fossilize::{self, ArchivedPipelines};
 use crate::user::{init, options, resolve};
 use crate::{
     CATALOGUE, CaseGroup, CaseSpec, Error, Format, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Plan, PlanSection,
-    Purpose, Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, brief, report,
+    Purpose, Record, Request, Result, Selection, Setup, Shown, Timing, UserKernels, brief, counted, report,
 };
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -328,5 +328,5 @@ fn save_representations(
     if count == 0 {
         return Ok("note      the driver shows no representations\n".into());
     }
-    Ok(format!("saved     {count} files in '{}'\n", folder.shown()))
+    Ok(format!("saved     {} in '{}'\n", counted(count, "file"), folder.shown()))
 }

@@ -193,7 +193,10 @@ fn mentions(word: &str, width: usize) -> Option<String> {
         return None;
     }
     // Studies tell of gpukern's own kernels: they have most words, and the fewest answers.
-    pages.sort_by_key(|(count, topic)| (topic.path.starts_with("studies/"), std::cmp::Reverse(*count)));
+    let is_about = |topic: &Topic| count(topic.title()) > 0;
+    pages.sort_by_key(|(count, topic)| {
+        (topic.path.starts_with("studies/"), !is_about(topic), std::cmp::Reverse(*count))
+    });
     let mut text = String::new();
     for (term, meaning) in glossary() {
         if count(term) > 0 || meaning.contains(&format!("*{word}*")) {

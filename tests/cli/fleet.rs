@@ -65,7 +65,7 @@ fn shards_are_merged_to_what_one_machine_measures_and_kept_in_a_history() {
     check_text(
         &super::stderr(&output),
         "left out: cannot use '@/runs/device/driver/c.json': it is JSON, but not a record; a record begins with \
-         {\"schema\":\"gpukern-run/…\"; `gpukern bench` and `gpukern run` write one with --json PATH; and 2 more\n",
+         {\"schema\":\"gpukern-run/…\"; `gpukern bench` and `gpukern run` write one with --json PATH; and 2 more, which --json names\n",
     );
     let page = std::fs::read_to_string(at("page.html")).expect("a page");
     assert!(page.contains("a test") && page.contains("0123456789ab (trunk)"));

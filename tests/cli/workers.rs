@@ -272,7 +272,7 @@ fn a_case_whose_worker_crashed_is_repeated_and_a_side_is_measured_but_a_crash_of
     let notes = read_json(&path)["b"]["case"]["notes"].clone();
     check_text(
         notes.as_array().and_then(|notes| notes.last()?.as_str()).expect("a note"),
-        "the worker it shared with other cases died (SIGSEGV in or after vkQueueSubmit); measured again alone",
+        "its worker, which may have run other cases before, died (SIGSEGV in or after vkQueueSubmit); measured again in a new one",
     );
 }
 
@@ -457,7 +457,7 @@ fn known_failures_are_expected_new_ones_and_those_that_went_away_are_not() {
     let mut command = with_bad_naive("vkQueueSubmit", "segv", &VERIFY, folder.path());
     let output = expect_exit(command.arg("--expect").arg(&known), 3);
     let said = words(&stderr(&output));
-    let note = "the known failure 'matmul/naive/*' (bug 1), line 1, expects rejected: change its status";
+    let note = "the known failure 'matmul/naive/*' (bug 1), line 1, expects rejected: a new failure, unless its status there is changed";
     assert_eq!(said.matches(note).count(), 1, "{said}");
     assert!(!stdout(&output).contains("[[known]]"), "{}", stdout(&output));
 }

@@ -725,7 +725,7 @@ pub fn missing(described: &Described) -> Result<Option<String>, Fault> {
     let description = shown_word(free);
     let beside = Path::new(&source).with_extension("toml");
     let known = if beside.exists() {
-        format!("If {0} describes it: gpukern run {0}\nOtherwise draft", shown_word(&beside.to_string_lossy()))
+        format!("If {} describes it, name that file. Otherwise draft", shown_word(&beside.to_string_lossy()))
     } else {
         "Draft".to_string()
     };

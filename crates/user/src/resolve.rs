@@ -371,12 +371,18 @@ impl Resolver<'_> {
         if let Some(first) = self.first.filter(|first| first.axes != axes) {
             let axes = axes.join(", ");
             let first_axes = first.axes.join(", ");
-            let message =
-                format!("its axes are {axes}, those of the first description {first_axes}; make them the same");
+            let message = format!(
+                "its axes are {axes}, those of the first description {first_axes}; make them the same, or run another problem by itself"
+            );
             return Err(Fault::new("", message));
         }
-        let other_values =
-            || Fault::new("", "its axes have other values than those of the first description; make them the same");
+        let other_values = || {
+            Fault::new(
+                "",
+                "its axes have other values than those of the first description; make them the same, or run another problem by \
+                 itself",
+            )
+        };
         let mut points: Vec<ResolvedPoint> = vec![];
         for values in spanned {
             let scope = Values::of(axes, &values);

@@ -401,13 +401,13 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
         let mut tied: Vec<&Case> = timed.iter().map(|(case, _)| case).filter(is_tied).copied().collect();
         // The nearest rival is the one to decide between.
         tied.sort_by(|a, b| median(a).partial_cmp(&median(b)).unwrap_or(std::cmp::Ordering::Equal));
-        let within = if processes == 1 { " within one process" } else { "" };
+        let [elsewhere, told_by] = if processes == 1 { [" in another process", " by one process"] } else { ["", ""] };
         // If the default may be as fast, nobody knows whether another choice gains anything.
         if first.id == best.id && !tied.is_empty() || tied.iter().any(|case| case.id == first.id) {
             let others = tied.iter().map(|case| kernels.choice(&case.variant)).collect::<Vec<_>>().join(" or ");
             let line = format!(
                 "no clear winner of {}{left_out} at {extents}: {choice} has the shortest median, but {others} may be as \
-                 fast{within} (--processes {} may tell)",
+                 fast{elsewhere} (--processes {} may tell)",
                 timed.len(),
                 if processes == 1 { ENOUGH } else { 2 * processes }
             );
@@ -430,7 +430,7 @@ fn best_choices(record: &Record, kernels: &UserKernels, plan: &Plan, width: usiz
             let more = and_more(others.len());
             let pair = format!("{},{}", best.variant, rival.variant);
             let line = format!(
-                "  too close to tell{within}: {}{more}; `--ab -V {}` in place of --tune decides",
+                "  too close to tell{told_by}: {}{more}; `--ab -V {}` in place of --tune decides",
                 rival.variant,
                 shown_word(&pair)
             );

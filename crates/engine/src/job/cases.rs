@@ -233,7 +233,7 @@ impl Executor<'_> {
 
 /// Returns the note on a case that was measured again after its worker died.
 pub(super) fn remeasured_note(ended: &WorkerEnd) -> String {
-    format!("the worker it shared with other cases died ({}); measured again alone", ended.cause)
+    format!("its worker, which may have run other cases before, died ({}); measured again in a new one", ended.cause)
 }
 
 /// Marks the cases during which the device was slow. A worker knows only the best canary time before its own case; a

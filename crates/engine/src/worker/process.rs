@@ -326,11 +326,11 @@ fn late_crash(cause: &str, may_have_run: bool) -> String {
     let crash = format!("note      the process that used the device crashed as it ended ({cause}):");
     if may_have_run {
         format!(
-            "{crash} the driver is at fault, or a kernel that ran wrote outside its memory, which `gpukern sanitize` \
-             looks for\n"
+            "{crash} most likely because of the driver, or because a kernel that ran wrote outside its memory, which \
+             `gpukern sanitize` looks for\n"
         )
     } else {
-        format!("{crash} the driver is at fault, because no kernel ran\n")
+        format!("{crash} most likely because of the driver, as no kernel ran\n")
     }
 }
 
@@ -389,9 +389,9 @@ mod tests {
     #[test]
     fn a_late_crash_blames_kernels_only_if_they_may_have_run() {
         let [ran, compiled] = [true, false].map(|may_have_run| late_crash("SIGSEGV", may_have_run));
-        assert!(ran.contains("or a kernel that ran wrote outside its memory"), "{ran}");
-        let expected = "note      the process that used the device crashed as it ended (SIGSEGV): the driver is at fault, \
-                        because no kernel ran\n";
+        assert!(ran.contains("or because a kernel that ran wrote outside its memory"), "{ran}");
+        let expected = "note      the process that used the device crashed as it ended (SIGSEGV): most likely because of the \
+                        driver, as no kernel ran\n";
         assert_eq!(compiled, expected);
     }
 

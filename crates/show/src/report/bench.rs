@@ -206,7 +206,7 @@ fn variants_of_same_code(record: &Record) -> Vec<Vec<&str>> {
 }
 
 /// Most reasons for which cases of an algorithm did not run that have a line each.
-const MAX_REASONS: usize = 4;
+const MAX_REASONS: usize = 6;
 
 /// Explains missing and wrong answers; then lists the remarks of problems and variants.
 pub fn outcomes(record: &Record) -> String {
@@ -241,7 +241,9 @@ fn outcomes_except<'r>(record: &'r Record, is_listed: impl Fn(&Case) -> bool) ->
         let mut cases: Vec<_> = groups.iter().flat_map(|(_, cases)| cases).copied().collect();
         cases.sort_by_key(|case| case.effort());
         let mut reason = cases[0].outcome.reason().unwrap_or_default();
-        if groups.len() > 1 {
+        if groups.len() > 1 && has_not_run(cases[0]) {
+            let _ = write!(reason, " for the smallest; in all, {} reasons (in --json)", groups.len());
+        } else if groups.len() > 1 {
             let _ = write!(reason, " (the smallest of {}; --json has the others)", counted(cases.len(), "case"));
         }
         let more = and_more(cases.len() - 1);

@@ -388,10 +388,21 @@ fn describe_several_races(races: &[SizeWinners<'_>], some_alone: bool, condition
     parts.join("; ")
 }
 
+/// Ratio of the medians of variants that are close together.
+const MAX_CLOSE: f64 = 1.5;
+
 /// Says why nobody can tell which of `tied` is fastest.
 fn why_tied(tied: &[&Case]) -> &'static str {
     let has_interval = |case: &&Case| case.measured().is_some_and(|measured| measured.summary.interval.is_some());
-    if tied.iter().all(has_interval) { "are too close to tell" } else { "have too few samples or processes to tell" }
+    let medians = tied.iter().filter_map(|case| Some(case.measured()?.summary.median.0));
+    let [shortest, longest] = [f64::min, f64::max].map(|end| medians.clone().reduce(end).unwrap_or(0.0));
+    if !tied.iter().all(has_interval) {
+        "have too few samples or processes to tell"
+    } else if longest > MAX_CLOSE * shortest {
+        "have too uncertain times to tell"
+    } else {
+        "are too close to tell"
+    }
 }
 
 /// Describes the lead of the winner over the runner-up.
@@ -446,7 +457,8 @@ fn leads_text(races: &[SizeWinners<'_>], conditions: &RunConditions) -> String {
     let [Some(least), Some(most)] = [leads.first(), leads.last()].map(|lead| lead.copied().map(ratio_text)) else {
         return String::new();
     };
-    format!(", {}{} times as fast as the next", qualifier(races, conditions), range_text(&least, &most))
+    let by_size = if least == most { "" } else { " (by size)" };
+    format!(", {}{} times as fast as the next{by_size}", qualifier(races, conditions), range_text(&least, &most))
 }
 
 /// Formats the ratio of two times for readers who compare it with 1.
@@ -637,7 +649,7 @@ mod tests {
     #[test]
     fn the_leads_of_several_sizes_are_a_range() {
         let times = [(64, "naive", 250e3), (64, "local", 100e3), (128, "naive", 130e3), (128, "local", 100e3)];
-        let expected = "local is fastest at every size, about 1.30 to 2.5 times as fast as the next";
+        let expected = "local is fastest at every size, about 1.30 to 2.5 times as fast as the next (by size)";
         assert_eq!(sentence_on(&times).as_deref(), Some(expected));
     }
 

@@ -199,7 +199,12 @@ pub(super) fn summary(history: &History) -> String {
         others => format!(", and {} without a time", counted(others, "record")),
     };
     let runs = counted(measuring.len(), "run");
-    format!("{runs} of {}{others}: {result}", counted(history.series.len(), "case"))
+    let cases = distinct(history.series.iter().map(|series| &series.id)).len();
+    let series = match history.series.len() {
+        count if count > cases => format!(" in {count} series"),
+        _ => String::new(),
+    };
+    format!("{runs} of {}{series}{others}: {result}", counted(cases, "case"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub(super) fn schema(name: &str) -> String {
     let what = match name.split('/').next() {
         Some("gpukern-peak") => "it holds the limits of a device, from `gpukern peak`, not a run",
         Some("gpukern-compare") => "it is a comparison, from `gpukern compare --json`, not a run",
-        Some("gpukern-ab") => "it is the result of `gpukern ab`, which `report` and `export` take alone, not a run",
+        Some("gpukern-ab") => "it is a result of `gpukern ab`; only `report` and `export` take one, each alone",
         _ => return format!("its schema is '{}'; {RECORD}", brief(name)),
     };
     format!("{what}; {RECORD}")
