@@ -105,7 +105,8 @@ fn unseen(comparison: &Comparison, args: &CompareArgs, ruling: &Ruling) -> (Vec<
         unseen.extend(lost);
     }
     let interrupted = indices(|case| case.interrupted).len();
-    if interrupted > 0 {
+    // `compare-commits` says itself how its measurement ended.
+    if interrupted > 0 && args.measured_by.is_none() {
         let cases = counted(interrupted, "case");
         advice.push(format!("{cases} were interrupted, so nothing is known of them: finish the run with --resume."));
     }

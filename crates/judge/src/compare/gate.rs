@@ -269,19 +269,19 @@ impl Ruling {
     /// Says why a verdict of slower does not fail the comparison, or an undecided one leaves nothing open; `None` if it does.
     /// `index` is that of the case in the comparison.
     pub fn excuse(&self, index: usize, case: &Compared) -> Option<&'static str> {
-        let by_option = match (case.verdict, case.obstacle) {
-            (Verdict::Slower, _) => "accepted by --allow slower",
-            // More measurements could only find a slowdown that is accepted.
-            (Verdict::Undecided, obstacle) if !obstacle.is_some_and(Obstacle::is_about_answers) => {
-                "--allow slower accepts whatever it is"
-            }
-            (Verdict::Undecided, _) => "",
-            _ => return None,
-        };
+        if !matches!(case.verdict, Verdict::Slower | Verdict::Undecided) {
+            return None;
+        }
         if self.settled.binary_search(&index).is_ok() {
             return Some("within its max-slowdown");
         }
-        Some(by_option).filter(|text| self.accepts_slower && !text.is_empty())
+        let by_option = match case.verdict {
+            Verdict::Slower => "accepted by --allow slower",
+            _ if case.obstacle.is_some_and(Obstacle::is_about_answers) => return None,
+            // More measurements could only find a slowdown that is accepted.
+            _ => "--allow slower accepts whatever it is",
+        };
+        self.accepts_slower.then_some(by_option)
     }
 
     /// Counts the cases by verdict, those without one, and the exceeded thresholds; omits zeros.

@@ -86,16 +86,14 @@ pub(super) fn pair_up<'a>(
         statuses[1] = after.name();
     }
     let change = if settings.other_problems { None } else { problem_change(baseline, candidate) };
-    let is_comparable = [before, after] == [State::Measured; 2] && change.is_none();
-    let lacks_reference =
-        settings.require_reference && after.has_answer() && is_unverified(candidate) && !is_comparable;
-    if lacks_reference {
-        after = State::Unverified;
-        statuses[1] = after.name();
-    }
     if [before, after] == [State::Measured; 2] && change.is_none() {
         let timed = |side: &[SeenCase<'a>]| side.iter().filter(|seen| !seen.samples().is_empty()).copied().collect();
         return Ok(CasePair { baseline: timed(baseline), candidate: timed(candidate) });
+    }
+    let lacks_reference = settings.require_reference && after.has_answer() && is_unverified(candidate);
+    if lacks_reference {
+        after = State::Unverified;
+        statuses[1] = after.name();
     }
     let first = baseline.first().or(candidate.first()).expect("a matched case is on one side at least");
     if reason.is_empty() {
@@ -515,17 +513,19 @@ impl CasePair<'_> {
     pub(super) fn compared(&self, ratio: Option<Ratio>, settings: &Settings, driver_changed: bool) -> Compared {
         let by_ratio = ratio.map_or(Verdict::Undecided, |ratio| judge(&ratio, settings.min_effect));
         let (mut obstacle, mut reason) = self.obstacle(by_ratio, ratio.as_ref(), settings);
+        let is_certain = obstacle.is_none();
         // A case that is certainly slower fails anyway.
-        let is_slower = by_ratio == Verdict::Slower && obstacle.is_none();
+        let is_slower = by_ratio == Verdict::Slower && is_certain;
         let before = is_unverified(&self.baseline);
-        if !is_slower && is_unverified(&self.candidate) && (settings.require_reference || !before) {
+        if is_unverified(&self.candidate) && (settings.require_reference || !before && !is_slower) {
             (obstacle, reason) = (Some(Obstacle::Unverified { before }), None);
         } else if !is_slower && !settings.weaker_checks && self.is_checked_less() {
             (obstacle, reason) = (Some(Obstacle::WeakerCheck), None);
         }
         let verdict = match obstacle {
-            // The case fails all the same, and is no slower or faster for it.
-            None | Some(Obstacle::Unverified { before: true }) => by_ratio,
+            None => by_ratio,
+            // It fails all the same. A wrong kernel may be fast, but what was unverified before may be compared with.
+            Some(Obstacle::Unverified { before }) if is_certain && (before || is_slower) => by_ratio,
             Some(_) => Verdict::Undecided,
         };
         let mut why: Vec<String> = vec![];
@@ -683,7 +683,7 @@ impl CasePair<'_> {
         match obstacle {
             Some(Obstacle::AnotherSpeed { .. }) => self.speed_label(),
             Some(Obstacle::AnotherBoard) => "different boards".into(),
-            // Remarks say the same, and do not repeat it.
+            // The remarks leave out what the test says.
             Some(Obstacle::Unverified { before: true }) => UNVERIFIED.into(),
             Some(Obstacle::Unverified { before: false }) => Obstacle::unverified(false).into(),
             Some(Obstacle::WeakerCheck) => "a weaker check".into(),

@@ -87,6 +87,19 @@ fn times_of_answers_that_nobody_checked_are_compared_and_called_unverified() {
     let both = compare(from_ref(&b), from_ref(&b), &required);
     assert_eq!((both.cases[0].verdict, &*both.cases[0].test), (Verdict::Same, "unverified on both sides"));
     assert_eq!(both.cases[0].word(), "unverified");
+    // A slowdown is told beside it, if it is certain, so that accepting that accepts nothing else.
+    let mut slower = record("c", &times(2e6, 0.01, 50, 1));
+    measured_mut(&mut slower.cases[0]).verification = Correctness::Unverified { unverified: "no reference".into() };
+    let case = compare(from_ref(&b), from_ref(&slower), &required).cases.remove(0);
+    let unverified = Some(Obstacle::Unverified { before: true });
+    assert_eq!((case.verdict, case.word(), case.obstacle), (Verdict::Slower, "unverified", unverified));
+    // A slower device is no slower kernel, whether its answer is verified or not.
+    let mut before = b.clone();
+    for (record, canary) in [(&mut before, 1e5), (&mut slower, 2e5)] {
+        measured_mut(&mut record.cases[0]).conditions.canary = Some([Nanos(canary); 2]);
+    }
+    let case = compare(from_ref(&before), from_ref(&slower), &required).cases.remove(0);
+    assert_eq!((case.verdict, case.obstacle), (Verdict::Undecided, unverified));
     let mut less = a.clone();
     less.cases.remove(0);
     let new = compare(from_ref(&less), from_ref(&b), &required);
