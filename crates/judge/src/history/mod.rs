@@ -270,6 +270,9 @@ mod tests {
         }
         let history = History::new(runs.clone(), vec![], &settings());
         assert_eq!((history.series.len(), history.never_measured.len(), history.wrong()), (1, 1, 1));
+        let mut removed = runs.clone();
+        removed[2].record.cases.truncate(1);
+        assert_eq!(History::new(removed, vec![], &settings()).wrong(), 0, "it was removed");
         runs[2].record.cases[1].outcome = Outcome::Skipped { reason: "no such feature".into(), unsupported: true };
         assert_eq!(History::new(runs, vec![], &settings()).wrong(), 0, "it is skipped now");
     }

@@ -7,7 +7,7 @@ use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::{Case, NamedRecord, Origin, Outcome, Record};
 use crate::stats;
 use crate::stats::steps::{MIN_SIDE_LEN, deviation};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 
 /// Fewest points for a meaningful interquartile range.
@@ -213,23 +213,24 @@ pub(super) fn wrong_without_series(runs: &[NamedRecord], series: &[CaseSeries]) 
     for CaseSeries { id, device, .. } in series {
         devices_of.entry(id).or_default().push(device);
     }
-    let mut newest: Vec<([String; 2], bool)> = vec![];
-    let mut places: HashMap<[String; 2], usize> = HashMap::new();
+    // By what identifies the device, and the id: the device's name, and whether the case is wrong.
+    let mut newest: BTreeMap<[String; 2], (String, bool)> = BTreeMap::new();
     for NamedRecord { record, .. } in runs {
+        // A kernel that was removed is wrong no longer, as in a series.
+        let measured = record.cases.iter().filter(|case| case.timed().is_some());
+        let measuring: HashSet<String> = measured.filter_map(|case| record.device(case.device)).map(identify).collect();
+        newest.iter_mut().filter(|([device, _], _)| measuring.contains(device)).for_each(|(_, case)| case.1 = false);
         for case in &record.cases {
             let Some(device) = record.device(case.device) else { continue };
             let has_series = |devices: &Vec<&str>| devices.iter().any(|own| own.starts_with(&device.name));
             if devices_of.get(case.id.as_str()).is_some_and(has_series) {
                 continue;
             }
-            let place = *places.entry([identify(device), case.id.clone()]).or_insert_with(|| {
-                newest.push(([device.name.clone(), case.id.clone()], false));
-                newest.len() - 1
-            });
-            newest[place].1 = is_wrong(case);
+            newest.insert([identify(device), case.id.clone()], (device.name.clone(), is_wrong(case)));
         }
     }
-    newest.into_iter().filter(|(_, is_wrong)| *is_wrong).map(|(names, _)| names).collect()
+    let wrong = newest.into_iter().filter(|(_, (_, is_wrong))| *is_wrong);
+    wrong.map(|([_, id], (device, _))| [device, id]).collect()
 }
 
 fn is_wrong(case: &Case) -> bool {
