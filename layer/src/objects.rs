@@ -90,7 +90,7 @@ pub(crate) enum WrittenDescriptor {
 pub(crate) struct TrackedPipeline {
     /// Number of the pipeline in events.
     pub pipeline: u32,
-    /// Hash of SPIR-V, entry point and constants: programs that make a pipeline for each call do not make other kernels.
+    /// Hash of all that distinguishes the kernel from others: programs may make a pipeline for each call.
     pub kernel: u64,
     /// Names that the selection of kernels matches: source file or entry point, debug name of the shader module, hash,
     /// debug names of the pipeline.
@@ -319,14 +319,23 @@ unsafe fn track_pipeline(
             resources.uncapturable = Some("its module is not given to Vulkan as SPIR-V".into());
         }
         let pipeline = PIPELINES.fetch_add(1, Ordering::Relaxed);
-        let kernel = BuildHasherDefault::<DefaultHasher>::default().hash_one((&module.spirv, &entry, &specialization));
+        let subgroup = required.map(|required| required.required_subgroup_size);
+        let options = (subgroup, stage.flags, info.flags, robustness);
+        // Modules without SPIR-V cannot be told apart.
+        let kernel = BuildHasherDefault::<DefaultHasher>::default().hash_one((
+            &module.spirv,
+            &entry,
+            &specialization,
+            options,
+            (!has_module).then_some(pipeline),
+        ));
         d.writer.write_event(&LayerEvent::Pipeline(PipelineInfo {
             pipeline,
             device: d.index,
             spirv: module.spirv.to_vec(),
             entry: entry.clone(),
             specialization,
-            subgroup: required.map(|required| required.required_subgroup_size),
+            subgroup,
             stage_flags: stage.flags.as_raw(),
             flags: info.flags.as_raw(),
             robustness,

@@ -121,15 +121,10 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
         let count = counted(device.commands_without_times, "command");
         lines.push(format!("{count} ran on a queue without time stamps, and have no time here"));
     }
-    let (with_first, first_only): (Vec<_>, Vec<_>) = device
-        .kernels
-        .iter()
-        .filter(|kernel| kernel.first_calls > 0)
-        .partition(|kernel| kernel.first_calls < kernel.calls);
-    if !with_first.is_empty() {
+    if device.kernels.iter().any(|kernel| kernel.first_calls > 0 && !kernel.has_only_first_calls()) {
         lines.push("the times leave out a pipeline's first call, which includes the driver's compiler".into());
     }
-    if !first_only.is_empty() {
+    if device.kernels.iter().any(ProfiledKernel::has_only_first_calls) {
         lines.push("≤: each call was the first of its pipeline, and includes the driver's compiler".into());
     }
     lines.extend(not_capturable(device));
