@@ -214,7 +214,7 @@ fn a_race_despite_an_atomic_or_a_barrier_has_a_remedy_of_its_own() {
         ("x[l] = x[l] + 1; y[i] = i;", "remedy: an atomic in line 9, such as atomicAdd(), in place of the update"),
         ("if (y[l] != i) x[l] += 2; y[i] = i;", "remedy: an atomic in line 9, such as atomicAdd(), in place of"),
         ("x[l] = x[l] + x[l + 1] + i;", "remedy: two dispatches"),
-        // What is updated is a variable of the invocation's own.
+        // Only a variable of the invocation's own is updated.
         (
             "uint own = i; { x[l] = own; own += x[l ^ 1]; } y[i] = own;",
             "remedy: an index of its own for each invocation",

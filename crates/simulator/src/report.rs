@@ -16,6 +16,7 @@ use crate::sanitize::SUBGROUP_BARRIER;
 use rspirv::spirv::Op;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
+use std::ops::Range;
 use std::path::Path;
 
 /// Collects the faults of a program's dispatches.
@@ -198,12 +199,12 @@ impl Scene<'_> {
     ) -> KernelFault {
         let carried = other.filter(|other| self.is_in_loop(pc, *other)).map(|other| self.has_barrier(pc, other));
         let left = other.and_then(|other| self.block_left(other, pc));
-        let other_pc = other;
+        let around = other.and_then(|other| self.block_around(pc, other));
         let (at, other) = (Some(self.place(pc)), other.map(|other| self.place(other)));
         let mut remedy = remedy(kind, [&at, &other], passed, carried, left);
-        if matches!(kind, FaultKind::RaceShared | FaultKind::RaceStorage)
-            && let Some(line) = other_pc.and_then(|other| self.block_around(pc, other))
-        {
+        // A fence before a barrier that is there needs no place of its own.
+        let needs_barrier = passed.is_none() && matches!(kind, FaultKind::RaceShared | FaultKind::RaceStorage);
+        if let Some(line) = around.filter(|_| needs_barrier) {
             let _ = write!(remedy, ", where all invocations reach it, also those that skip the `if` in line {line}");
         }
         let kernel = self.name.clone();
@@ -213,33 +214,43 @@ impl Scene<'_> {
     /// Returns the first line of the outermost `if`, `switch` or loop around `from` that ends before `to`: a barrier inside
     /// it might not be reached by all invocations.
     fn block_left(&self, from: Pc, to: Pc) -> Option<u32> {
+        let [from, to] = [from, to].map(|pc| self.kernel.code.block_at(pc));
+        let mut left = self.nested_blocks().filter(|(inside, _)| inside.contains(&from) && inside.end <= to);
+        // A function's call is a block too, but not one that its caller sees.
+        let (_, header) = left.find(|(_, header)| self.op_at(header.end - 1) != Some(Op::FunctionCall))?;
+        self.line_of(header.end - 1)
+    }
+
+    /// Lists the blocks inside each `if`, `switch`, loop and call, from the outermost on, with the instructions that end in its
+    /// branch.
+    fn nested_blocks(&self) -> impl DoubleEndedIterator<Item = (Range<usize>, Range<Pc>)> + '_ {
         let code = &self.kernel.code;
-        let [from, to] = [from, to].map(|pc| code.block_at(pc));
-        let mut headers = code.merges.iter().enumerate().filter_map(|(header, merge)| {
-            let inside = header + 1..(*merge)? as usize;
-            let last = code.blocks.get(header + 1)?.checked_sub(1)?;
-            let word = self.kernel.sites.get(last as usize).copied()?;
-            // A function's call is a block too, but not one that its caller sees.
-            let is_left = inside.contains(&from) && inside.end <= to && self.op(word) != Some(Op::FunctionCall);
-            is_left.then(|| self.lines.at(word))
-        });
-        headers.next()?.map(|(_, line)| line)
+        code.merges.iter().enumerate().filter_map(|(header, merge)| {
+            let [first, end] = [code.blocks.get(header)?, code.blocks.get(header + 1)?];
+            (first < end).then_some((header + 1..(*merge)? as usize, *first..*end))
+        })
+    }
+
+    fn op_at(&self, pc: Pc) -> Option<Op> {
+        self.op(*self.kernel.sites.get(pc as usize)?)
+    }
+
+    fn line_of(&self, pc: Pc) -> Option<u32> {
+        self.lines.at(*self.kernel.sites.get(pc as usize)?).map(|(_, line)| line)
     }
 
     /// Returns the line of the innermost `if` or `switch` around two instructions.
     fn block_around(&self, pc: Pc, other: Pc) -> Option<u32> {
         let code = &self.kernel.code;
         let places = [pc, other].map(|pc| code.block_at(pc));
-        let mut headers = code.merges.iter().enumerate().filter_map(|(header, merge)| {
-            let inside = header + 1..(*merge)? as usize;
-            let last = code.blocks.get(header + 1)?.checked_sub(1)?;
-            let is_around = places.iter().all(|place| inside.contains(place));
-            let is_branch = matches!(code.instructions.get(last as usize), Some(RegisterOp::Branch { .. }));
-            let first = *code.blocks.get(header)?;
-            (is_around && is_branch && !self.is_in_loop(first, last)).then_some(last)
-        });
-        let word = *self.kernel.sites.get(headers.next_back()? as usize)?;
-        self.lines.at(word).map(|(_, line)| line)
+        let is_branch = |header: &Range<Pc>| {
+            let last = header.end - 1;
+            matches!(code.instructions.get(last as usize), Some(RegisterOp::Branch { .. }))
+                && !self.is_in_loop(header.start, last)
+        };
+        let mut around = self.nested_blocks().filter(|(inside, _)| places.iter().all(|place| inside.contains(place)));
+        let (_, header) = around.rfind(|(_, header)| is_branch(header))?;
+        self.line_of(header.end - 1)
     }
 
     /// Whether a loop holds two instructions: a branch behind both leads back to before them.
