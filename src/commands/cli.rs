@@ -303,8 +303,9 @@ pub enum Command {
     /// Did a change in git make a kernel slower or wrong?
     ///
     /// Measures the kernels that gpukern.toml lists, alternating between their present versions (uncommitted changes
-    /// included) and those of the commit BASE (of a branch, where yours left it), and compares the two. Writes candidate.json, baseline.json,
-    /// comparison.json, comparison.md, junit.xml and report.html to the folder gpukern-results. See `gpukern help ci`.
+    /// included) and those of the commit BASE (of a branch, where yours left it), and compares the two. Writes
+    /// candidate.json, baseline.json, comparison.json, comparison.md, junit.xml and report.html to the folder
+    /// gpukern-results. See `gpukern help ci`.
     #[command(
         after_long_help = "Exit codes: 0 no case is slower · 1 a kernel became slower, wrong or unverified, fails or is gone · \
         2 usage error, or nothing to compare · 3 the device failed · 4 undecided or wrong on both sides. If BASE has no \

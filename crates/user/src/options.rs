@@ -12,6 +12,7 @@ use crate::basis::input_file;
 use crate::basis::printable::{Shown, brief, printable, shell_word};
 use crate::basis::units::counted;
 use crate::plan::{self, request::FieldOptions};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -317,7 +318,7 @@ impl Described {
         for (position, (axis, _)) in points[0].iter().enumerate() {
             let extents = distinct(points.iter().map(|point| &*point[position].1));
             combinations *= extents.len();
-            self.set_axis(axes[*axis], &extents.join(","), option, &mut vec![])?;
+            self.set_axis(axes[*axis], &extents.join(","), option, &mut BTreeMap::new())?;
         }
         if combinations > distinct(points.iter()).len() {
             let is_at = |point: &Vec<(usize, String)>| {
@@ -342,7 +343,7 @@ impl Described {
         if points.len() > 1 {
             return self.set_points(&points, &axes, &texts.join(","));
         }
-        let mut sized = vec![];
+        let mut sized = BTreeMap::new();
         for text in &texts {
             let extents = whole_extents(text, &axes, &independent)?;
             if !extents.is_empty() {
@@ -395,14 +396,16 @@ impl Described {
     }
 
     /// Sets an axis to the values that `option` states, and adds it to the axes that options set, each once.
-    fn set_axis(&mut self, name: &str, values: &str, option: &str, sized: &mut Vec<String>) -> Result<(), String> {
-        if sized.iter().any(|known| known == name) {
-            let Some(OneOrMany::One(Formula::Text(before))) = self.description.axes.get(name) else {
-                unreachable!("it is set below")
-            };
+    fn set_axis(
+        &mut self,
+        name: &str,
+        values: &str,
+        option: &str,
+        sized: &mut BTreeMap<String, String>,
+    ) -> Result<(), String> {
+        if let Some(before) = sized.insert(name.into(), values.into()) {
             return Err(format!("--size states {name} twice; write its values in one: {name}={before},{values}"));
         }
-        sized.push(name.into());
         self.description.axes.set(name, OneOrMany::One(Formula::Text(values.into())));
         self.note(format!("axes.{name}"), &format!("--size {option}"));
         Ok(())

@@ -24,8 +24,8 @@ use crate::engine::manifest;
 use crate::engine::session::Session;
 use crate::engine::timekeeper::MAX_ROUNDS;
 use crate::kernel::spirv;
-use crate::plan::Sampling;
 use crate::plan::options::SamplingArgs;
+use crate::plan::{DeviceClass, Sampling};
 use crate::record::Verification;
 use crate::user::{options, resolve};
 use crate::{
@@ -175,7 +175,7 @@ pub(super) fn judge_run(
             let names: Vec<_> = group.variants.iter().map(|variant| &*variant.name).collect();
             let has = match names[..] {
                 [_] if problems.len() > 1 => format!(
-                    "but these have other buffers, sizes or fills than each other: {}; give both the same",
+                    "but {} are different problems: their buffers, sizes or fills differ; make them the same",
                     in_words(&problems.iter().map(|name| brief(name)).collect::<Vec<_>>(), "and")
                 ),
                 [only] => format!("but size {} has only {only}; name another", group.spec.size),
@@ -512,9 +512,9 @@ impl<'a> Contest<'a> {
     /// Drops the matches of default sizes for other kinds of devices than those of driver A. One that does not load is reported
     /// when it measures.
     fn drop_sizes_of_other_devices(&mut self, setup: &Setup) {
-        let Some(AlternatingSides::Drivers([driver, _])) = self.matches.first().map(|current| &current.sides) else {
-            return;
-        };
+        // Stated sizes are for all devices, and nobody need ask for them which there are.
+        let by_default = self.matches.iter().find(|current| current.group.on != DeviceClass::Any);
+        let Some(AlternatingSides::Drivers([driver, _])) = by_default.map(|current| &current.sides) else { return };
         let setup = driver.setup(setup);
         let devices = Session::open(&setup).and_then(|session| {
             Ok(session.select_usable(&self.devices)?.into_iter().map(|device| device.kind).collect::<Vec<_>>())
