@@ -334,9 +334,9 @@ pub enum Command {
         gpukern ab k.toml --b-env RADV_DEBUG=llvm"
     )]
     Ab(Box<AbArgs>),
-    /// Show how the driver compiles kernels; run nothing
+    /// Show or save what the driver makes of kernels
     ///
-    /// `inspect` prints registers, spills, shared memory, occupancy, code size and the time to create each pipeline, as
+    /// `inspect` runs no kernel. It prints registers, spills, shared memory, occupancy, code size and the time to create each pipeline, as
     /// the driver reports them (VK_KHR_pipeline_executable_properties). It also works on devices that execute nothing.
     #[command(
         after_long_help = "Exit codes: 0 all compiled · 2 usage error · 3 a compilation failed, crashed or took too long\n\n\

@@ -62,11 +62,13 @@ pub(super) fn run(args: &CompareCommitsArgs, host: &Host) -> Result<CommandOutpu
     repeated.push_str(required);
     let shell = OsStr::new("sh");
     let mut command = Command::new(shell);
-    command.args(["-c", SCRIPT, "compare-commits", base, config, prepare, bench, &count, min_effect]);
+    // The script's $0 is this program, whatever it is called.
+    let program = std::env::current_exe().unwrap_or_else(|_| "gpukern".into());
+    command.args(["-c", SCRIPT]).arg(&program).args([base, config, prepare, bench, &count, min_effect]);
     let quiet = if host.messages.verbosity == Verbosity::Quiet { "quiet" } else { "" };
     command.arg(gate_file).arg(allowed).arg(required).arg(repeated).arg(quiet);
-    let program = std::env::current_exe().ok();
-    if let Some(folder) = program.as_deref().and_then(std::path::Path::parent) {
+    // PREPARE and references may call it.
+    if let Some(folder) = program.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         put_first(&mut command, "PATH", folder, host);
     }
     let status = interrupt::supervise(|| {

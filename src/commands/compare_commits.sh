@@ -1,6 +1,6 @@
 #!/bin/sh
 # `gpukern compare-commits` runs this with its options as arguments: variables of the environment would reach the command
-# that prepares, and `make` would take them. gpukern has checked what it can, and is on the PATH.
+# that prepares, and `make` would take them. $0 is gpukern, which has checked what it can.
 set -eu
 
 # Messages in files are not broken into lines.
@@ -174,7 +174,7 @@ fail_junit() {
 # Names the candidate's cases without a reference, if each must have one.
 name_unverified() {
     if [ -z "$require_reference" ] || [ ! -s "$results/candidate.json" ]; then return; fi
-    gpukern export "$results/candidate.json" --to jsonl | grep '"status":"unverified"' \
+    "$0" export "$results/candidate.json" --to jsonl | grep '"status":"unverified"' \
         | sed 's/^{"name":"\([^"]*\)".*/\1/' > "$scratch/unverified" || true
     more=$(($(wc -l < "$scratch/unverified") - 3))
     names=$(head -n 3 "$scratch/unverified" | paste -s -d '|' - | sed 's/|/, /g')
@@ -213,17 +213,17 @@ end() {
             echo
         fi
         if [ -s "$record" ]; then
-            gpukern export "$record" --to markdown
+            "$0" export "$record" --to markdown
             echo
         fi
         echo "$origin"
     } > "$results/comparison.md"
-    if [ -s "$record" ]; then gpukern export "$record" --to junit -o "$results/junit.xml"; fi
+    if [ -s "$record" ]; then "$0" export "$record" --to junit -o "$results/junit.xml"; fi
     if [ "$code" != 0 ]; then fail_junit "$headline" "$2"; fi
     if [ -s "$record" ]; then
         echo "The candidate:"
         widen_log
-        gpukern report "$record"
+        "$0" report "$record"
         write_report "$record"
     fi
     exit "$code"
@@ -236,7 +236,7 @@ widen_log() {
 
 # Writes the page. How many charts it has is of no interest.
 write_report() {
-    gpukern report "$@" -o "$results/report.html" 2> "$scratch/messages" || cat "$scratch/messages" >&2
+    "$0" report "$@" -o "$results/report.html" 2> "$scratch/messages" || cat "$scratch/messages" >&2
 }
 
 # Measures the kernels of both sides, in turns, in one more process, the $1th. Wrong answers (exit code 1), kernels that do not
@@ -247,7 +247,7 @@ measure() {
     status=0
     : > "$scratch/measured"
     # shellcheck disable=SC2086
-    run "$scratch/measured" "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench \
+    run "$scratch/measured" "$candidate" "$0" --quiet bench --config "$config" --beside "$baseline/$config" $bench \
         ${allow:+--allow "$allow"} --processes "$1" "$file" "$record" || status=$?
     # Commands of a pull request are named, as elsewhere.
     if [ "$1" = 1 ]; then sed -n '/^running the /p' "$scratch/messages" | sort -u >&2; fi
@@ -259,7 +259,7 @@ measure() {
 # Measures the candidate alone.
 measure_candidate() {
     # shellcheck disable=SC2086
-    run /dev/null "$candidate" gpukern --quiet bench --config "$config" $bench --json "$results/candidate.json" \
+    run /dev/null "$candidate" "$0" --quiet bench --config "$config" $bench --json "$results/candidate.json" \
         || candidate_status=$?
     cp "$scratch/messages" "$scratch/candidate.messages"
 }
@@ -275,10 +275,10 @@ check() {
     if [ "$1" = baseline ]; then folder=$baseline other=$candidate; else folder=$candidate other=$baseline; fi
     status=0
     # shellcheck disable=SC2086
-    run /dev/null "$folder" gpukern --quiet bench --config "$config" $bench --dry-run || status=$?
+    run /dev/null "$folder" "$0" --quiet bench --config "$config" $bench --dry-run || status=$?
     cp "$scratch/messages" "$scratch/$1.messages"
     # shellcheck disable=SC2086
-    if [ "$status" = 2 ] && [ -f "$other/$config" ] && run /dev/null "$folder" gpukern --quiet bench \
+    if [ "$status" = 2 ] && [ -f "$other/$config" ] && run /dev/null "$folder" "$0" --quiet bench \
         --config "$config" --beside "$other/$config" $bench --dry-run; then
         status=0
         if [ "$1" = candidate ]; then unreadable=$(sed -n 's/; did you mean .*//; s/^error: //p' "$scratch/candidate.messages"); fi
@@ -308,12 +308,12 @@ EOF
 
 # Succeeds if a case of the side $1 has a time.
 is_measured() {
-    gpukern export "$results/$1.json" --to jsonl | grep '"median_ns":[0-9]' > /dev/null
+    "$0" export "$results/$1.json" --to jsonl | grep '"median_ns":[0-9]' > /dev/null
 }
 
 compare() {
     status=0
-    gpukern compare "$results/baseline.json" "$results/candidate.json" ${gate:+--gate "$gate"} \
+    "$0" compare "$results/baseline.json" "$results/candidate.json" ${gate:+--gate "$gate"} \
         ${allow:+--allow "$allow"} ${require_reference:+--require-reference} --min-effect "$min_effect" --measured-by "gpukern compare-commits $named$(echo "$repeated" | sed 's/ --processes [0-9]*//')" "$@" || status=$?
 }
 
@@ -389,7 +389,7 @@ finish() {
     if [ -n "$failure" ]; then echo "$failure"; fi
     if is_measured candidate; then
         echo "The candidate:"
-        gpukern report "$results/candidate.json"
+        "$0" report "$results/candidate.json"
         echo
     fi
     echo "The candidate, compared with the baseline:"
@@ -439,7 +439,7 @@ fi
 # A wrong answer may be right by a new check: its reviewer has to look.
 if [ -z "$why" ]; then
     # shellcheck disable=SC2086
-    run "$scratch/listed" "$candidate" gpukern --quiet bench --config "$config" --beside "$baseline/$config" $bench --dry-run \
+    run "$scratch/listed" "$candidate" "$0" --quiet bench --config "$config" --beside "$baseline/$config" $bench --dry-run \
         ${gate:+--gate "$gate"} || end "Nothing was compared." "$scratch/messages" 2
     listed() { sed -n "s/^$1: //p" "$scratch/listed" | paste -s -d '|' - | sed 's/|/; /g'; }
     changed=$(listed 'changed check')

@@ -197,6 +197,7 @@ pub(super) fn exit_of_comparison(comparison: &Comparison, ruling: &Ruling) -> Ex
     if worse || !ruling.violations.is_empty() || !ruling.unseen.is_empty() {
         Exit::Rejected
     } else if has_open(Verdict::Undecided)
+        || comparison.cases.iter().any(|case| case.obstacle.is_some_and(Obstacle::is_about_answers))
         || comparison.changed(Change::Unknown) > 0
         || comparison.unmatched.iter().any(|case| case.interrupted || case.mistake)
         || is_bad_on_both_sides(comparison)

@@ -88,6 +88,13 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             if others.iter().any(|other| other.starts_with(word)) {
                 return format!("{word} is given twice; give it once");
             }
+            let is_given =
+                |option: &str| word.starts_with(option) || others.iter().any(|other| other.starts_with(option));
+            if is_given("--ab") && is_given("--processes") {
+                return "--ab alternates two kernels in one process; leave --processes out, or measure each with it and use \
+                        `gpukern compare`"
+                    .into();
+            }
             format!("{word} does not go with {}; leave one out", others.join(" and "))
         }
         ErrorKind::ValueValidation if !word.is_empty() => {
@@ -269,8 +276,10 @@ pub(super) fn kernels_elsewhere(matches: &ArgMatches) -> Option<String> {
     };
     let kernel = matches.get_many::<String>("algorithm").into_iter().flatten().find(is_kernel)?;
     let kernel = brief(kernel);
+    let listed =
+        if command == "verify" { ", and `verify --config` a file that lists them (`gpukern help ci`)" } else { "" };
     Some(format!(
-        "'{kernel}' is not a built-in algorithm, which `{command}` takes; `gpukern run{option}` takes kernels of your own"
+        "'{kernel}' is not a built-in algorithm, which `{command}` takes; `gpukern run{option}` takes kernels of your own{listed}"
     ))
 }
 

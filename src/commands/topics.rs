@@ -45,7 +45,7 @@ const TOPICS: &[Topic] = topics! {
     "alternate" "alternate.md"
     "limits" "limits.md"
     "compilers" "inspect.md"
-    "programs" "shipping.md"
+    "shipping" "shipping.md"
     "tuning" "tuning.md"
     "profiles" "capture.md"
     "cases" "cases.md"
@@ -178,7 +178,10 @@ fn mentions(word: &str, width: usize) -> Option<String> {
     if word.chars().count() < MIN_LETTERS && !is_term(&word) {
         return None;
     }
-    let is_word = |text: &&str| text.trim_end_matches('s') == word.trim_end_matches('s');
+    // `subgroup` is `sub-group`, `expect` is `--expect`, and `uninitialised` is spelled with a z, too.
+    let form = |text: &str| text.replace('-', "").trim_end_matches('s').replace("is", "iz");
+    let searched = form(&word);
+    let is_word = |text: &&str| form(text) == searched;
     let count = |text: &str| {
         let text = text.to_lowercase();
         // Terms of several words, such as "bank conflict".

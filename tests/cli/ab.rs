@@ -82,6 +82,10 @@ fn a_result_is_printed_again_exported_and_drawn() {
         assert!(latex.contains("ratio & 95 \\% interval & p") && latex.contains("\\end{tabular}\n"), "{latex}");
         // As below the table of a record: what measured it, and when.
         assert!(latex.contains("\n% gpukern ") && latex.contains("\n% device "), "{latex}");
+        assert!(
+            latex.contains("\n% Method: A, B and a second instance of A took turns with gpukern (version "),
+            "{latex}"
+        );
         expect_exit(&mut gpukern(&["report", &json, "-o", &path("page.html"), "--svg", &path("charts")]), 0);
         let page = std::fs::read_to_string(path("page.html")).expect("written");
         assert!(page.contains("A/B comparison") && page.contains("<table"), "{page}");

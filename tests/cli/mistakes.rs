@@ -110,7 +110,10 @@ fn configurations_that_make_no_sense_are_refused_with_their_path() {
             "[[run]]\nsize = 'N=8'",
             "@/config.toml:1: [[run]] names no kernel; add description = \"k.toml\" or kernel = \"k.comp\"",
         ),
-        ("[buffer.A]\ntype = 'f32'", "@/config.toml describes a kernel; `gpukern run @/config.toml` measures it"),
+        (
+            "[buffer.A]\ntype = 'f32'",
+            "@/config.toml describes a kernel; `gpukern run @/config.toml` checks and times it. A configuration lists it in a table [[run]]: description = \"@/config.toml\"",
+        ),
         (
             "[[bench]\n",
             "@/config.toml:1: '[[bench]': write a table's name in brackets: [NAME], or [[NAME]] for one of a list",

@@ -317,7 +317,7 @@ impl RegisterOp {
         match self {
             Self::Compute { .. } => FaultKind::UndefinedArithmetic,
             Self::Subgroup { .. } => FaultKind::InactiveLane,
-            _ => FaultKind::Uninitialised,
+            _ => FaultKind::Uninitialized,
         }
     }
 

@@ -14,7 +14,7 @@ pub enum FaultKind {
     /// Accesses within a sub-group that only its running in step orders.
     Lockstep,
     /// A value that nothing wrote decides a branch or an address, or reaches an output.
-    Uninitialised,
+    Uninitialized,
     /// An index beyond its array, or an access beyond the bound range of a buffer.
     OutOfBounds,
     /// A barrier that not all invocations of its scope reach.
@@ -41,7 +41,7 @@ named!(FaultKind, "fault", [
     RaceShared "race-shared",
     RaceStorage "race-storage",
     Lockstep "lockstep",
-    Uninitialised "uninitialised",
+    Uninitialized "uninitialized",
     OutOfBounds "out-of-bounds",
     DivergentBarrier "divergent-barrier",
     InactiveLane "inactive-lane",
@@ -61,7 +61,7 @@ impl FaultKind {
             Self::RaceShared => "race in shared memory",
             Self::RaceStorage => "race in a buffer",
             Self::Lockstep => "relies on lockstep",
-            Self::Uninitialised => "uninitialized value",
+            Self::Uninitialized => "uninitialized value",
             Self::OutOfBounds => "out of bounds",
             Self::DivergentBarrier => "divergent barrier",
             Self::InactiveLane => "inactive lane",
@@ -81,7 +81,7 @@ impl FaultKind {
             Self::RaceShared => "order the accesses by a barrier",
             Self::RaceStorage => "order the accesses by a barrier of buffers, by atomics, or by two dispatches",
             Self::Lockstep => "order the accesses by a barrier of the sub-group",
-            Self::Uninitialised => "write the value before it is read, or do not use it",
+            Self::Uninitialized => "write the value before it is read, or do not use it",
             Self::OutOfBounds => "check the index against the length, or enlarge the array",
             Self::DivergentBarrier => {
                 "let every invocation reach the barrier: put conditions around the work, not the barrier, and loop equally often"

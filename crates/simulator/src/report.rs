@@ -82,7 +82,7 @@ impl FaultReporter {
         let is_read_of_buffer = |pc: Pc| kernel.code.instructions[pc as usize].reads_buffer();
         for (finding, count) in findings.iter() {
             self.reads_unwritten |=
-                finding.kind == FaultKind::Uninitialised && finding.other.is_some_and(is_read_of_buffer);
+                finding.kind == FaultKind::Uninitialized && finding.other.is_some_and(is_read_of_buffer);
             merge(&mut self.faults, scene.fault(finding, count));
         }
         self.matrix_element =

@@ -186,7 +186,7 @@ impl CaseReport {
     /// undefined at a sub-group size without the race has another cause. That nothing writes an element explains an answer
     /// only where nothing else does.
     fn drop_consequences(&mut self) {
-        let is_left_out = |fault: &KernelFault| fault.kind == FaultKind::Uninitialised && fault.at.is_none();
+        let is_left_out = |fault: &KernelFault| fault.kind == FaultKind::Uninitialized && fault.at.is_none();
         if !self.faults.iter().all(is_left_out) {
             self.faults.retain(|fault| !is_left_out(fault));
         }
@@ -207,7 +207,7 @@ impl CaseReport {
         self.faults.retain(|fault| {
             let is_cause = |race: &KernelFault| match fault.kind {
                 FaultKind::Lockstep => is_there(race, fault),
-                FaultKind::Uninitialised => {
+                FaultKind::Uninitialized => {
                     let reads_it = fault.other.is_some() && [&race.at, &race.other].contains(&&fault.other);
                     reads_it && fault.subgroup_sizes.iter().all(|size| race.subgroup_sizes.contains(size))
                 }
@@ -469,7 +469,7 @@ impl PosedCase<'_> {
         {
             let what = format!("nothing writes {element}, and the answer is wrong");
             let remedy = "look whether the grid, or an `if`, leaves it out".into();
-            counted.faults.push(KernelFault { remedy, ..fault_of_answer(FaultKind::Uninitialised, sized, what) });
+            counted.faults.push(KernelFault { remedy, ..fault_of_answer(FaultKind::Uninitialized, sized, what) });
         }
         report.count(sized.0, counted);
         JudgedRun { run, answer, matrix_element, wrong: Ok(wrong), differs: None }
@@ -748,7 +748,7 @@ mod tests {
         };
         let race = fault(FaultKind::RaceShared, [19, 15], &[4, 8]);
         for (sizes, kept) in [(&[4][..], 1), (&[8, 128], 2)] {
-            let undefined = fault(FaultKind::Uninitialised, [22, 15], sizes);
+            let undefined = fault(FaultKind::Uninitialized, [22, 15], sizes);
             let mut report = CaseReport { faults: vec![race.clone(), undefined], ..CaseReport::default() };
             report.drop_consequences();
             assert_eq!(report.faults.len(), kept, "{sizes:?}");

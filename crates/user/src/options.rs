@@ -115,6 +115,18 @@ fn whole_extents<'t>(text: &'t str, axes: &[&str], independent: &[usize]) -> Res
     Ok(named.iter().copied().zip(extents).collect())
 }
 
+/// Splits a size at the commas before an axis's name, as a case's id has them: `ROWS=64,COLUMNS=100,1024` states two axes.
+fn by_axis(text: &str) -> Vec<String> {
+    let mut axes: Vec<String> = vec![];
+    for part in text.split(',') {
+        match axes.last_mut() {
+            Some(axis) if !part.contains('=') => *axis = format!("{axis},{part}"),
+            _ => axes.push(part.into()),
+        }
+    }
+    axes
+}
+
 /// Returns the texts of `--size`, with the lines of a file in place of `@FILE`; and the extents by axis of each size, if all are
 /// sizes as tables show them.
 fn sizes_and_points(
@@ -344,7 +356,7 @@ impl Described {
             return self.set_points(&points, &axes, &texts.join(","));
         }
         let mut sized = BTreeMap::new();
-        for text in &texts {
+        for text in &texts.iter().flat_map(|text| by_axis(text)).collect::<Vec<_>>() {
             let extents = whole_extents(text, &axes, &independent)?;
             if !extents.is_empty() {
                 for (axis, extent) in extents {
@@ -362,10 +374,6 @@ impl Described {
             let (name, values) = text.split_once('=').unwrap_or(if is_number { (only, text) } else { ("", "") });
             let name = name.trim();
             let values = values.trim();
-            if values.contains('=') {
-                let each = text.replace(',', " --size ");
-                return Err(format!("--size '{}' sets several axes; repeat it: --size {}", brief(text), brief(&each)));
-            }
             if name.is_empty() || values.is_empty() {
                 let example = axes.first().unwrap_or(&"M");
                 let all: Vec<&str> = independent.iter().map(|axis| axes[*axis]).collect();

@@ -482,6 +482,13 @@ fn the_only_independent_axis_needs_no_name() {
     // In the order of the description, as tables show them.
     let points = typed(&[&description], &["64x5"], &[]).expect("each has one").points;
     assert_eq!(points[0].values, [64, 5]);
+    // Or by name, as the id of a case has them.
+    for sizes in [&["N=64,M=5"][..], &["M=5", "N=64"]] {
+        let points = typed(&[&description], sizes, &[]).expect("each has one").points;
+        assert_eq!(points[0].values, [64, 5], "{sizes:?}");
+    }
+    let points = typed(&[&description], &["N=64,128,M=5"], &[]).expect("N has two").points;
+    assert_eq!(points.iter().map(|point| &point.values[..]).collect::<Vec<_>>(), [[64, 5], [128, 5]]);
     // A list of sizes is no product of their extents, whether on the command line or in a file.
     let file = write(&folder, "shapes.txt", "64x5  # rows, columns\n100x5\n64x7\n");
     for sizes in [&["64x5,100x5,64x7"][..], &["64x5", "100x5,64x7"], &[&*format!("@{file}")]] {

@@ -139,15 +139,10 @@ fn described_kernels(args: &AbArgs) -> Result<Vec<UserKernels>> {
     if let Some(variant) = args.variant.first() {
         return Err(usage!("--variant {} chooses built-in kernels, and '{shown}' has its own", brief(variant)));
     }
-    let mut sizes: Vec<String> = vec![];
-    for text in &args.size {
-        // The command line splits the values of an axis at commas.
-        match sizes.last_mut() {
-            Some(last) if !text.contains('=') => *last = format!("{last},{text}"),
-            _ => sizes.push(text.clone()),
-        }
-    }
-    let fields = FieldOptions { size: sizes, ..FieldOptions::default() };
+    // The command line split it at commas, as sizes of an algorithm are.
+    let size = args.size.join(",");
+    let fields =
+        FieldOptions { size: (!size.is_empty()).then_some(size).into_iter().collect(), ..FieldOptions::default() };
     failures::check_runnable(std::slice::from_ref(&path))?;
     let described = options::describe(&[path], None, &fields)?;
     user_run::check_commands(&described, false)?;

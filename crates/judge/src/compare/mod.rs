@@ -141,7 +141,7 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// Whether more samples cannot decide it, because the answers are in doubt.
-    fn is_about_answers(self) -> bool {
+    pub fn is_about_answers(self) -> bool {
         matches!(self, Self::Unverified { .. } | Self::WeakerCheck)
     }
 
@@ -195,7 +195,7 @@ pub struct Compared {
     pub is_below_effect: bool,
     /// p-value of the ratio, adjusted for the number of cases and of looks.
     pub p: Option<f64>,
-    /// Verdict on the case.
+    /// Verdict on the case. `undecided` includes those whose `test` says `not slower by …`, which pass.
     pub verdict: Verdict,
     /// Test that decided, or that failed: `not significant (p = 0.028 > 0.01)`.
     pub test: String,
@@ -373,9 +373,17 @@ impl Compared {
     /// Formats the ratio and its interval.
     pub fn ratio_texts(&self) -> [String; 2] {
         let none = || "–".to_string();
+        if self.is_measured_once() {
+            return [none(), none()];
+        }
         let text = |value| units::ratio_within(value, self.interval);
         let interval = self.interval.map_or_else(none, |ends| ends.map(text).join(" … "));
         [self.ratio.map_or_else(none, text), interval]
+    }
+
+    /// Whether the code is the same and was measured once for both sides: that says nothing of a change.
+    pub fn is_measured_once(&self) -> bool {
+        self.interval == Some([1.0; 2])
     }
 
     /// Whether the case is undecided, and further processes of the candidate may change that.

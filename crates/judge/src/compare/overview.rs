@@ -125,8 +125,7 @@ impl Overview {
 fn rated_cases(comparison: &Comparison) -> impl Iterator<Item = RatedCase<'_>> {
     comparison.cases.iter().enumerate().filter_map(|(index, case)| {
         let ratio = case.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
-        // A case that was measured once for both sides says nothing of a change.
-        if case.interval == Some([1.0; 2]) {
+        if case.is_measured_once() {
             return None;
         }
         let [_, time] = case.times();

@@ -514,20 +514,20 @@ impl CasePair<'_> {
         let by_ratio = ratio.map_or(Verdict::Undecided, |ratio| judge(&ratio, settings.min_effect));
         let (mut obstacle, mut reason) = self.obstacle(by_ratio, ratio.as_ref(), settings);
         let is_certain = obstacle.is_none();
-        // A case that is certainly slower fails anyway.
-        let is_slower = by_ratio == Verdict::Slower && is_certain;
         let before = is_unverified(&self.baseline);
-        if is_unverified(&self.candidate) && (settings.require_reference || !before && !is_slower) {
+        if is_unverified(&self.candidate) && (settings.require_reference || !before) {
             (obstacle, reason) = (Some(Obstacle::Unverified { before }), None);
-        } else if !is_slower && !settings.weaker_checks && self.is_checked_less() {
+        } else if !settings.weaker_checks && self.is_checked_less() {
             (obstacle, reason) = (Some(Obstacle::WeakerCheck), None);
         }
-        let verdict = match obstacle {
-            None => by_ratio,
-            // It fails all the same. A wrong kernel may be fast, but what was unverified before may be compared with.
-            Some(Obstacle::Unverified { before }) if is_certain && (before || is_slower) => by_ratio,
-            Some(_) => Verdict::Undecided,
+        let is_judged = match obstacle {
+            None => true,
+            // What was unverified before may be compared with.
+            Some(Obstacle::Unverified { before: true }) => is_certain,
+            // A kernel that became wrong may be faster for that, and a slower one stays slower.
+            Some(obstacle) => obstacle.is_about_answers() && is_certain && by_ratio == Verdict::Slower,
         };
+        let verdict = if is_judged { by_ratio } else { Verdict::Undecided };
         let mut why: Vec<String> = vec![];
         if self.is_identical() {
             why.push(MEASURED_ONCE.into());

@@ -485,7 +485,10 @@ fn merge(catalogue: &Catalogue, typed: &Selection, tables: Vec<Selection>) -> Ve
 /// Says what is wrong in a configuration, or that it is the description of a kernel.
 fn config_mistake(file: &str, text: &str, error: &toml::de::Error) -> String {
     if text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("buffer")) {
-        return format!("{file} describes a kernel; `gpukern run {}` measures it", shell_word(file));
+        let word = shell_word(file);
+        return format!(
+            "{file} describes a kernel; `gpukern run {word}` checks and times it. A configuration lists it in a table [[run]]: description = \"{file}\""
+        );
     }
     format!("{file}{}", toml_mistake(text, error))
 }

@@ -260,7 +260,7 @@ fn inspected(case: &Inspected, broken: &[&str]) -> CaseTest {
 /// Returns the test of a compared case, with the thresholds that it crosses, and the excuse of its verdict.
 fn compared(case: &Compared, broken: &[&str], excuse: Option<&str>) -> CaseTest {
     let interval = || match (case.ratio, case.interval) {
-        (Some(value), Some([low, high])) => {
+        (Some(value), Some([low, high])) if !case.is_measured_once() => {
             format!("{} times the baseline's time (95 % interval {} … {})", ratio(value), ratio(low), ratio(high))
         }
         _ => "no ratio".into(),

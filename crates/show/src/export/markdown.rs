@@ -2,16 +2,18 @@
 //! collapsed, and the reasons for missing times. A comparison becomes its changes, then the unchanged cases, collapsed.
 
 use super::{NamedCase, named_cases, reason, status};
+use crate::basis::alike::distinct;
 use crate::basis::printable::latex;
 use crate::basis::units::{counted, in_words, range_text};
 use crate::case::method::CacheState;
 use crate::compare::gate::Ruling;
+use crate::compare::paired::{Trial, Trials, Turns};
 use crate::compare::{Change, Compared, Comparison, GONE, Verdict};
 use crate::device::capability::{DeviceInfo, DeviceKind};
 use crate::record::figure::{MARKDOWN, MEDIAN, SHARE};
 use crate::record::marks::{Mark, RunConditions};
 use crate::record::{Case, Measured, Origin, Outcome, Record, Warning};
-use crate::report::bench::{bound_mark, clock, figure_cell, main_sections, marks_of};
+use crate::report::bench::{ROUGH_LIMIT, bound_mark, clock, figure_cell, main_sections, marks_of};
 use crate::report::compare::{
     ABOVE_COMMANDS, changed, details, difference_text, explanation, not_compared, overview, ratio_cell, ratio_notes,
     thresholds, totals,
@@ -43,15 +45,18 @@ pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> D
             // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
                 let (table, mut figures, bold) = section.table(record, &conditions, over);
-                if !is_latex && let Some(Mark { sign, meaning }) = &bold {
+                if is_latex && table.any(|cell| !cell.spread.is_empty()) {
+                    figures += "; ±: to the farther end of the interval";
+                }
+                if let Some(Mark { sign, meaning }) = &bold {
                     let _ = write!(figures, "; {sign}: {meaning}");
                 }
-                document.line(format!("{}: {figures}", section.cases[0].kind()));
+                let kind = section.cases[0].kind();
+                document.line(if is_latex { kind } else { format!("{kind}: {figures}") });
                 tables.extend(is_latex.then(|| table.clone()));
-                let has_spread = is_latex && table.any(|cell| !cell.spread.is_empty());
                 document.table(table);
-                document.signs(has_spread.then_some("±: to the farther end of the 95 % interval"));
-                document.signs(bold.filter(|_| is_latex).map(|Mark { sign, meaning }| format!("{sign}: {meaning}")));
+                // The paper's reader sees no comments.
+                document.signs(is_latex.then_some(figures));
             }
         }
         let cases: Vec<_> = named_cases.iter().filter(|named| named.case.device == device.index).collect();
@@ -87,7 +92,11 @@ fn write_cases(document: &mut Document, cases: &[&NamedCase<'_>], conditions: &R
     };
     let mut of_cases = marks_of(&timed.iter().map(|named| named.case).collect::<Vec<_>>(), conditions);
     of_cases.retain(|mark| tables.is_empty() || tables.iter().any(|table| table.shows(&mark.sign)));
-    let marks = bound_mark(is_shown).into_iter().chain(of_cases);
+    let mut rough = bound_mark(is_shown);
+    if let Some(mark) = rough.as_mut().filter(|_| !tables.is_empty()) {
+        mark.meaning = ROUGH_LIMIT.into();
+    }
+    let marks = rough.into_iter().chain(of_cases);
     let marks = marks.map(|Mark { sign, meaning }| FormattedText::from(format!("{sign} {meaning}")));
     document.list(reasons);
     document.signs(marks);
@@ -109,15 +118,11 @@ fn method_sentences(record: &Record) -> Option<String> {
     };
     let [fewest, most] = range(|m| m.samples.len())?;
     let samples = range_text(&fewest, &most);
-    let named = |device: &DeviceInfo| match &*device.driver_beside_name() {
-        "" => device.name.clone(),
-        driver => format!("{} ({driver})", device.name),
-    };
     let (hosts, devices): (Vec<_>, Vec<_>) = record.devices.iter().partition(|device| device.kind == DeviceKind::Host);
-    let devices: Vec<_> = devices.into_iter().map(named).collect();
+    let devices: Vec<_> = devices.into_iter().map(device_and_driver).collect();
     let baseline = hosts.first().filter(|_| !devices.is_empty());
     let baseline = baseline.map(|host| format!("The CPU baseline was timed on {} by the host's clock.", host.name));
-    let devices = if devices.is_empty() { hosts.into_iter().map(named).collect() } else { devices };
+    let devices = if devices.is_empty() { hosts.into_iter().map(device_and_driver).collect() } else { devices };
     let clock = clock(record.method.clock);
     let caches = match record.method.cache {
         CacheState::Hot => "with warm caches",
@@ -153,6 +158,35 @@ fn method_sentences(record: &Record) -> Option<String> {
     let code = (!commits.is_empty()).then(|| format!("It ran in a checkout of commit {}.", in_words(&commits, "and")));
     let parts = [Some(timed), baseline, Some(checked_answers(record)), untimed_by_interruption(record), code];
     Some(latex(&parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
+}
+
+/// Returns the sentences about the method of `ab`, as [`method_sentences`] has those of a record.
+pub(super) fn method_of_turns(trials: &Trials) -> Option<String> {
+    let rounds = trials.cases.iter().map(|trial| trial.rounds.len()).filter(|rounds| *rounds > 0);
+    let rounds = range_text(&rounds.clone().min()?, &rounds.max()?);
+    let devices = trials.cases.iter().flat_map(Trial::sides).map(|(_, side)| device_and_driver(&side.device));
+    let devices = distinct(devices);
+    let each = match trials.turns {
+        Turns::Batches => "short batches in one process",
+        Turns::Processes => "separate processes",
+    };
+    let built_from = trials.origin.built_from.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
+    let day = trials.started.get(..DATE_LENGTH).unwrap_or_default();
+    Some(latex(&format!(
+        "Method: A, B and a second instance of A took turns with gpukern (version {}{built_from}) on {}, in {rounds} rounds of \
+         {each} on {day}. A ratio is the median over the rounds, with its 95 % interval; p is adjusted for the number of cases \
+         and of looks.",
+        trials.version,
+        in_words(&devices, "and")
+    )))
+}
+
+/// Names a device, with its driver if its name lacks that.
+fn device_and_driver(device: &DeviceInfo) -> String {
+    match &*device.driver_beside_name() {
+        "" => device.name.clone(),
+        driver => format!("{} ({driver})", device.name),
+    }
 }
 
 /// Says how many cases lack a time because the run was interrupted.
@@ -324,11 +358,14 @@ mod tests {
             case.share = Some(Share { limit: Limit::Compute, least: Nanos(50e3), fraction: 0.4, interval });
         }
         let latex = of(&record, None, true);
-        assert!(latex.contains(" the limit is known only roughly"), "{latex}");
+        assert!(latex.contains(" the limit is known only roughly}"), "{latex}");
         crate::report::fastest::set_speedups(&mut record, "local").expect("a variant");
         let latex = of(&record, Some("local"), true);
-        let others = latex.replace("\\par{\\footnotesize $\\pm$: to the farther end of the 95 \\% interval}", "");
-        assert!(others != latex && !latex.contains("% - ") && !others.contains("footnotesize"), "{latex}");
+        assert!(!latex.contains("% - ") && latex.matches("footnotesize").count() == 1, "{latex}");
+        assert!(
+            latex.contains("{\\footnotesize median kernel time $\\pm$ 95 \\% interval within one process"),
+            "{latex}"
+        );
         assert!(!latex.contains("interrupted"), "{latex}");
         record.cases[1].outcome = Outcome::Interrupted;
         assert!(of(&record, None, true).contains("The run was interrupted, so 1 case has no time."));

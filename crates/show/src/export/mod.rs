@@ -118,7 +118,10 @@ impl Format {
         let Trials { version, started, validation, origin, .. } = trials;
         let mut document = crate::report::ab::document(trials);
         // LaTeX has the lines around a table as comments alone.
-        document.signs((self == Self::Latex).then(|| crate::report::ab::columns_meaning(trials)));
+        if self == Self::Latex {
+            document.signs([crate::report::ab::columns_meaning(trials)]);
+            document.lines(markdown::method_of_turns(trials));
+        }
         document.line(markdown::origin_line(version, started, *validation, origin));
         match self {
             Self::Csv => rows::trials(trials),

@@ -152,10 +152,13 @@ pub fn marks_of(cases: &[&Case], conditions: &RunConditions) -> Vec<Mark> {
     names.into_iter().chain(told).collect()
 }
 
+/// Meaning of the signs of a share whose limit was measured on a busy device.
+pub(crate) const ROUGH_LIMIT: &str = "the limit is known only roughly";
+
 /// Returns the mark that explains the signs beside shares that are uncertain, of those that are shown.
 pub fn bound_mark(is_shown: impl Fn(&str) -> bool) -> Option<Mark> {
     let shown: Vec<_> = [RANGE, AT_MOST, AT_LEAST].into_iter().filter(|sign| is_shown(sign)).collect();
-    let meaning = "the limit is known only roughly; measure again when the device is idle";
+    let meaning = format!("{ROUGH_LIMIT}; measure again when the device is idle");
     (!shown.is_empty()).then(|| Mark::new(shown.join(" "), meaning))
 }
 

@@ -14,7 +14,7 @@ use crate::basis::units::{percent, significant, uncertainty};
 use crate::record::class::Class;
 use crate::record::figure::{self, Content, ERROR_HEADING, LONG, LongColumn, STAYS};
 use crate::record::marks::{Mark, RunConditions};
-use crate::record::{AT_LEAST, Case, RANGE, Record, Share, Verification};
+use crate::record::{AT_LEAST, AT_MOST, Case, RANGE, Record, Share, Verification};
 
 /// Options for showing a record.
 pub struct View {
@@ -261,12 +261,8 @@ fn units(cases: &[&Case], is_shown: impl Fn(&str) -> bool) -> Vec<Mark> {
     if is_shown(ERROR_HEADING) && cases.iter().any(has_error) {
         marks.push(Mark::new(ERROR_HEADING, "largest error ÷ tolerance"));
     }
-    let signs = |share: Option<Share>| {
-        let share = share.filter(|share| share.bounds().is_some())?;
-        Some(if beyond_limit(share).is_some() { AT_LEAST } else { RANGE })
-    };
     let has_sign = |sign: &str| {
-        let shows = |share| signs(share) == Some(sign);
+        let shows = |share: Option<Share>| share.is_some_and(|share| share_text(share).contains(sign));
         (is_shown("of hardware") && cases.iter().any(|case| shows(case.share)))
             || (is_shown("of its structure") && cases.iter().any(|case| shows(case.structure)))
     };
@@ -316,7 +312,12 @@ pub fn share_text(share: Share) -> String {
         return format!("{AT_LEAST} {:.decimals$} % {limit}", 100.0 * low);
     }
     let [low, high] = [low, high].map(|end| format!("{:.decimals$}", 100.0 * end));
-    if low == high { format!("{high} % {limit}") } else { format!("{low} … {high} % {limit}") }
+    let is_nothing = low.chars().all(|digit| matches!(digit, '0' | '.'));
+    match () {
+        () if low == high => format!("{high} % {limit}"),
+        () if is_nothing => format!("{AT_MOST} {high} % {limit}"),
+        () => format!("{low} {RANGE} {high} % {limit}"),
+    }
 }
 
 /// Heading of the rate of integers, in 10⁹ operations per second.
@@ -385,6 +386,8 @@ mod tests {
             |fraction: f64| share_text(Share { fraction, interval: Some([0.5 * fraction, 1.5 * fraction]), ..known });
         let of_busy = Share { fraction: 0.31, interval: Some([0.03, 2.17]), ..known };
         assert_eq!(share_text(of_busy), "3 … 100 % memory");
+        assert_eq!(share_text(Share { interval: Some([0.004, 0.15]), ..of_busy }), "≤ 15 % memory");
+        assert_eq!(share_text(Share { interval: Some([0.0, 0.15]), ..of_busy }), "≤ 15 % memory");
         assert_eq!(share_text(Share { interval: Some([0.102, 0.104]), fraction: 0.11, ..known }), "10 % memory");
         let whole = |share: Share| share.told(|fraction, _| format!("{:.0}%", 100.0 * fraction));
         assert_eq!([whole(of_busy), whole(known)], ["≥3%", "100%"]);
