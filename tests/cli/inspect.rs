@@ -187,6 +187,30 @@ fn a_programs_command_measures_what_was_exported_wherever_its_folder_lies() {
 }
 
 #[test]
+fn two_exported_kernels_take_turns_if_they_solve_one_problem() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let save = |sizes: &str| {
+        let mut inspect = gpukern(&["inspect", "matmul", "-V=tiled,naive", "-t=f32", "--save"]);
+        expect_exit(inspect.arg(folder.path()).args(["-s", sizes]), 0);
+    };
+    save("32");
+    save("48");
+    let own = |name: &str| folder.path().join(format!("matmul_{name}")).to_string_lossy().into_owned();
+    let turns = |a: &str, b: &str| gpukern(&["run", &own(a), &own(b), "--ab", "--json=-", "--max-time=500ms"]);
+    for (a, b) in [("naive_f32_32x32x32", "tiled_f32_32x32x32"), ("naive_f32_32x32x32", "naive_f32_32x32x32")] {
+        let output = turns(a, b).output().expect("it runs");
+        // Which one is faster, and whether anyone can tell, is not the point.
+        assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", stderr(&output));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+        for side in ["a", "b"] {
+            assert_eq!(document[side]["case"]["outcome"]["verification"]["method"], "elementwise", "{a} {b} {side}");
+        }
+    }
+    let refused = "its axes have other values than those of the first description; make them the same";
+    expect_error(&mut turns("naive_f32_32x32x32", "tiled_f32_48x48x48"), 2, &[refused]);
+}
+
+#[test]
 fn inspection_takes_results_for_cold_caches_and_says_that_it_runs_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let tuned = folder.path().join("tuned.toml");

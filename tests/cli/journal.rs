@@ -80,7 +80,12 @@ fn a_killed_run_is_completed_and_says_which_process_measured_what() {
     let output = expect_exit(bench(SIZES).arg("--resume").arg(&path), 0);
     let said = format!("resuming: {kept} case{} measured, {} to go", if kept == 1 { "" } else { "s" }, CASES - kept);
     assert_eq!(line(&stderr(&output), "resuming: "), said);
-    assert!(!journal(&path).exists() && stdout(&output).contains("median kernel time"));
+    // Whether a grid fits the width, which explains its figures, depends on the marks of a busy device.
+    let printed = stdout(&output);
+    assert!(
+        !journal(&path).exists() && printed.contains("matmul f32, uniform input, all answers verified"),
+        "{printed}"
+    );
     let record = read_json(&path);
     let found = cases(&record);
     assert_eq!(found.iter().map(|(id, _)| id).collect::<BTreeSet<_>>().len(), CASES);

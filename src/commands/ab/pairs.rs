@@ -40,7 +40,7 @@ fn pairs_of(
 ) -> Result<Vec<Pair>, String> {
     if [baseline, candidate].contains(&AUTO) {
         return Err(format!(
-            "'{AUTO}' is a choice, not a variant; `gpukern bench -V auto --explain` names what it takes"
+            "'{AUTO}' stands for another variant in each case; name that one: `gpukern bench -V auto --explain` tells which it is"
         ));
     }
     let baselines = matching_variants(algorithm, baseline)?;
@@ -142,7 +142,7 @@ mod tests {
             ("tile-*", "naive", Ok("tile-1d naive, tile-2d naive")),
             ("naive,local", "tiled,texel,v2", Err("-V names 3 and --against 2; name as many, or one for all")),
             ("blocked", "tiled", Err("'blocked' is a variant of lu, not of matmul; name lu before -V, or a ")),
-            ("auto", "tiled", Err("'auto' is a choice, not a variant; `gpukern bench -V auto --explain` names what")),
+            ("auto", "tiled", Err("'auto' stands for another variant in each case; name that one: ")),
             ("texel", "texe*", Err("'texe*' and 'texel' are the same variant")),
             ("naive", "*-subgruop", Err("no variant of matmul matches '*-subgruop'; nearest: subgroup")),
         ] {

@@ -285,7 +285,12 @@ pub(super) fn named_kernels(
 }
 
 fn read_descriptions(args: &RunArgs) -> Result<Vec<Vec<Described>>> {
-    options::problems(&args.kernel, args.config.as_deref(), &args.fields())
+    let (config, fields) = (args.config.as_deref(), args.fields());
+    if args.ab {
+        // Two folders, too, are of one problem then.
+        return Ok(vec![options::describe(&args.kernel, config, &fields)?]);
+    }
+    options::problems(&args.kernel, config, &fields)
 }
 
 /// Reads and resolves each problem by itself, after a check that no description runs a forbidden command.

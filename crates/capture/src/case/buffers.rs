@@ -295,7 +295,9 @@ fn find_pointers(
             } else {
                 let name = unique_name(if member_name.is_empty() { "buffer" } else { member_name }, buffers, blocks);
                 let contents = BufferContents::read(region, spool)?;
-                let kind = if holds_integers(&kind, &contents.before) { "bytes" } else { &kind };
+                // Memory that was never written may hold anything: what the kernel left there is its answer.
+                let left = contents.after.as_ref().unwrap_or(&contents.before);
+                let kind = if holds_integers(&kind, left) { "bytes" } else { &kind };
                 let mut buffer = CaseBuffer::new(name.clone(), kind, access, contents);
                 buffer.fit_tolerance(arithmetic, None);
                 buffers.push(CaseBuffer { region: Some(number as u32), ..buffer });

@@ -94,9 +94,11 @@ fn addresses_become_buffers_except_within_buffers() {
     // They have the type behind the address, and a float's tolerance, as if they were bound.
     let output = described(&text)["buffer"]["D"].clone();
     assert_eq!((&output["type"], &output["check"]), (&json!("f32"), &json!({"rtol": 1e-4, "atol": 5e-4})));
-    // An output may have held anything before, also what looks like an address.
+    // An output may have held anything before, also what looks like an address or an integer.
     captured.file("d.before", &[&((1u64 << 40) + 4).to_le_bytes()[..], &[0; 8]].concat());
-    captured.write(&Starts::Known).expect("taken");
+    captured.file("d.after", &floats(&[5.0; 4]));
+    let (_, text) = captured.write(&Starts::Known).expect("taken");
+    assert_eq!(described(&text)["buffer"]["D"]["type"], "f32");
     captured.file("a.before", &[&[0; 8][..], &((1u64 << 41) + 4).to_le_bytes(), &[0; 16]].concat());
     let refused = captured.write(&Starts::Known).expect_err("an address");
     assert_eq!(refused, "has an address at byte 8 of A, which `run` cannot rewrite");
