@@ -566,7 +566,10 @@ fn plan_section(algorithm: &Algorithm, size: Vec<String>, args: &TuneArgs) -> Re
     }
     if let Some(name) = without_tiles {
         let available = tunable.join(", ");
-        return Err(usage!("variant '{name}' has no tile to search; available: {available}"));
+        return Err(usage!(
+            "variant '{name}' has no tile to search; available: {available}. `tune` times variants without tiles beside \
+             these, and `bench` times any"
+        ));
     }
     Ok(section)
 }

@@ -294,11 +294,13 @@ fn mistakes_are_refused_before_a_device_is_opened() {
             'foo' is not a built-in algorithm; write `gpukern tune matmul` or `gpukern tune lu`, or `gpukern run \
             FILE --tune` for your own kernel
             $ gpukern tune matmul -V naive --tuned @/missing.toml
-            variant 'naive' has no tile to search; available: {tiled}
+            variant 'naive' has no tile to search; available: {tiled}. `tune` times variants without tiles beside \
+            these, and `bench` times any
             $ gpukern tune matmul -V naiv* --tuned @/missing.toml
             no variant of matmul with tiles to search matches 'naiv*'; available: {tiled}
             $ gpukern tune matmul -V auto --tuned @/missing.toml
-            variant 'auto' has no tile to search; available: {tiled}
+            variant 'auto' has no tile to search; available: {tiled}. `tune` times variants without tiles beside \
+            these, and `bench` times any
             $ gpukern tune matmul --budget 5 --tuned @/missing.toml
             --budget: malformed time '5'; write 500ms, 5s or 1m
             $ gpukern bench eigen -V auto --tuned @/missing.toml
