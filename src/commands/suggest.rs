@@ -83,20 +83,7 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
         ErrorKind::MissingRequiredArgument => {
             format!("{} is missing; usage: {usage}", texts(ContextKind::InvalidArg).join(" and "))
         }
-        ErrorKind::ArgumentConflict => {
-            let others = texts(ContextKind::PriorArg);
-            if others.iter().any(|other| other.starts_with(word)) {
-                return format!("{word} is given twice; give it once");
-            }
-            let is_given =
-                |option: &str| word.starts_with(option) || others.iter().any(|other| other.starts_with(option));
-            if is_given("--ab") && is_given("--processes") {
-                return "--ab alternates two kernels in one process; leave --processes out, or measure each with it and use \
-                        `gpukern compare`"
-                    .into();
-            }
-            format!("{word} does not go with {}; leave one out", others.join(" and "))
-        }
+        ErrorKind::ArgumentConflict => conflict(word, &texts(ContextKind::PriorArg)),
         ErrorKind::ValueValidation if !word.is_empty() => {
             format!("malformed value '{}' for '{word}'; {}", brief(&text(ContextKind::InvalidValue)), reason(error))
         }
@@ -106,6 +93,20 @@ pub(super) fn sentence(error: &Error, root: &Command, command: Option<&str>, wor
             let text = text.split("\n\n").next().unwrap_or_default();
             text.trim_start_matches("error: ").trim_end().into()
         }
+    }
+}
+
+/// Says why an option does not go with others, or with itself.
+fn conflict(word: &str, others: &[String]) -> String {
+    let given = others.iter().map(String::as_str).chain([word]);
+    let is_given = |option: &str| given.clone().any(|given| given.starts_with(option));
+    if others.iter().any(|other| other.starts_with(word)) {
+        format!("{word} is given twice; give it once")
+    } else if is_given("--ab") && is_given("--processes") {
+        "--ab alternates two kernels in one process; leave --processes out, or measure each with it and use `gpukern compare`"
+            .into()
+    } else {
+        format!("{word} does not go with {}; leave one out", others.join(" and "))
     }
 }
 

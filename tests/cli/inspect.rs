@@ -201,7 +201,7 @@ fn two_exported_kernels_take_turns_if_they_solve_one_problem() {
         let output = turns(a, b).output().expect("it runs");
         // Which one is faster, and whether anyone can tell, is not the point.
         assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", stderr(&output));
-        let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
         for side in ["a", "b"] {
             assert_eq!(document[side]["case"]["outcome"]["verification"]["method"], "elementwise", "{a} {b} {side}");
         }

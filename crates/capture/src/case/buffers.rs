@@ -113,7 +113,7 @@ pub(super) fn collect_buffers(
         let mut buffer = if let Some(image) = region.and_then(|region| region.image.as_ref()) {
             CaseBuffer::of_image(name, CaseImage::new(image, &sharing)?, access, contents, arithmetic)
         } else {
-            let kind = buffer_type(&sharing, contents.after.as_ref().unwrap_or(&contents.before));
+            let kind = buffer_type(&sharing, contents.last());
             let mut buffer = CaseBuffer::new(name, &kind, access, contents);
             buffer.fit_tolerance(arithmetic, Some(numbers_per_element(slot)));
             if sharing.len() < 2 && access.writes && bound.offset == 0 {
@@ -196,6 +196,11 @@ struct BufferContents {
 }
 
 impl BufferContents {
+    /// Returns the contents after the dispatch. Before it, memory that was never written may hold anything.
+    fn last(&self) -> &[u8] {
+        self.after.as_ref().unwrap_or(&self.before)
+    }
+
     /// Reads the contents of a region, which the layer wrote to files in `spool`.
     fn read(region: &CapturedRegion, spool: &Path) -> Result<Self, String> {
         let read = |name: &str| {
@@ -295,9 +300,7 @@ fn find_pointers(
             } else {
                 let name = unique_name(if member_name.is_empty() { "buffer" } else { member_name }, buffers, blocks);
                 let contents = BufferContents::read(region, spool)?;
-                // Memory that was never written may hold anything: what the kernel left there is its answer.
-                let left = contents.after.as_ref().unwrap_or(&contents.before);
-                let kind = if holds_integers(&kind, left) { "bytes" } else { &kind };
+                let kind = if holds_integers(&kind, contents.last()) { "bytes" } else { &kind };
                 let mut buffer = CaseBuffer::new(name.clone(), kind, access, contents);
                 buffer.fit_tolerance(arithmetic, None);
                 buffers.push(CaseBuffer { region: Some(number as u32), ..buffer });
