@@ -34,13 +34,14 @@ pub(super) fn run(args: &InspectArgs, setup: &Setup, host: &Host) -> Result<Comm
     files.check(host)?;
     let json = Target::open_if_named(JSON, args.json.as_ref())?;
     let junit = Target::open_if_named(JUNIT, args.junit.as_ref())?;
+    let request = Request { tuned: args.tuned.clone(), ..Request::default() };
+    let tuned = measuring::tuned(&request)?;
     if let Some(folder) = &args.save {
         create_folder(folder, "make --save", "folder")?;
     }
     let setup = Setup { inspects: true, ..setup.with_kernels(kernels) };
     let cache = args.cache.as_deref().map(cache).transpose().map_err(Error::Usage)?.unwrap_or_default();
-    let request = Request { tuned: args.tuned.clone(), ..Request::default() };
-    let tuned = measuring::tuned(&request)?.for_cache(cache);
+    let tuned = tuned.for_cache(cache);
     let timing = Timing::Inspect { texts: args.wants_texts() };
     let options = MeasureOptions {
         origin: origin::of_this_process(None, host)?,

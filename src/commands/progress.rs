@@ -218,7 +218,8 @@ impl Forecast {
         let mut text = time_so_far(elapsed);
         let patience = if self.shown_fraction < NEARLY_FULL { LATE_RATIO * expected } else { 0.0 };
         if waited.0 > LATE.0 + patience {
-            let current = if current.is_empty() { "waiting".into() } else { current };
+            let idle = if self.ended < self.cases { "waiting" } else { "finishing" };
+            let current = if current.is_empty() { idle.into() } else { current };
             return format!("{text}: {numbers}{current} for {} so far", time_so_far(waited));
         }
         match self.remaining(elapsed, waited) {

@@ -4,6 +4,7 @@
 
 use crate::fault::FaultKind;
 use crate::kernel::interface::Scalar;
+use crate::module::Id;
 use std::ops::Range;
 
 /// Register: 64 bits for each lane. Narrower values are zero-extended (signed integers too), a boolean is 0 or 1, floats
@@ -57,6 +58,8 @@ pub(crate) struct Term {
     pub(crate) stride: u64,
     /// Number of elements; `None` for a run-time array, whose bound is that of its buffer.
     pub(crate) bound: Option<u64>,
+    /// Variable that holds the array, if it is known.
+    pub(crate) variable: Option<Id>,
 }
 
 /// Offset that an index out of its array's bounds gives; every access through it is a fault.

@@ -2,6 +2,7 @@
 
 use crate::code::Pc;
 use crate::fault::FaultKind;
+use crate::module::Id;
 use std::collections::{BTreeMap, HashMap};
 
 /// Invocation of a dispatch.
@@ -45,8 +46,8 @@ pub(crate) enum Subject {
         other: Option<AccessKind>,
         passed_barrier: bool,
     },
-    /// Index beyond its array.
-    Index { index: i64, bound: u64 },
+    /// Index beyond its array, in a variable if that is known.
+    Index { index: i64, bound: u64, variable: Option<Id> },
     /// Anything else, in words that follow the place: `shifts by 35`.
     Text(String),
     /// The same, with a remedy of its own instead of the kind's.

@@ -148,8 +148,10 @@ impl Scene<'_> {
                 };
                 (format!("{what} ({invocation})"), other_what)
             }
-            Subject::Index { index, bound } => {
-                (format!("uses index {index} of an array of {bound} ({invocation})"), String::new())
+            Subject::Index { index, bound, variable } => {
+                let name = variable.and_then(|variable| self.kernel.module.names.get(&variable));
+                let name = name.filter(|name| !name.is_empty()).map_or_else(String::new, |name| format!("{name}, "));
+                (format!("uses index {index} of {name}an array of {bound} ({invocation})"), String::new())
             }
             Subject::Text(text) => (format!("{text} ({invocation})"), self.origin_text(*kind, *other, *who)),
             Subject::Advised { text, .. } => (format!("{text} ({invocation})"), String::new()),

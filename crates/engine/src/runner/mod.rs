@@ -414,7 +414,11 @@ impl Runner {
         let states = prepared.iter_mut().flat_map(|(_, entries)| entries.iter_mut().map(|entry| &mut entry.state));
         let states: Vec<_> = states.collect();
         let is_reported: Vec<_> = states.iter().map(|state| state.contender().is_none()).collect();
-        self.keeper.sample(states, sampling);
+        if groups.len() > 1 {
+            self.keeper.sample_evenly(states, sampling);
+        } else {
+            self.keeper.sample(states, sampling);
+        }
         for (shared, entries) in &mut prepared {
             if sampling.energy
                 && let Some(loaded) = shared.loaded()

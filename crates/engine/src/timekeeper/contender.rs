@@ -137,13 +137,15 @@ impl<T: SampleSource> Contender<T> {
         Ok(())
     }
 
-    /// Takes samples for one turn. If there are others, which disturb the caches, discards a short first sample.
+    /// Takes samples for one turn, which ends when it has enough. If there are others, which disturb the caches, discards a short
+    /// first sample.
     pub(super) fn take_turn(&mut self, sampling: &Sampling, has_others: bool, time: &dyn Time) -> Result<(), String> {
         if has_others {
             self.discard_disturbed_sample()?;
         }
         let start = time.now();
-        while !self.is_done && time.since(start) < TURN_TIME {
+        let had_enough = self.is_done;
+        while self.is_done == had_enough && time.since(start) < TURN_TIME {
             if time.is_interrupted() {
                 self.end_with(Warning::Interrupted);
                 break;
@@ -152,6 +154,9 @@ impl<T: SampleSource> Contender<T> {
                 time.sleep(pause);
             }
             self.take_sample(time)?;
+            if had_enough {
+                continue;
+            }
             let sampling_time = (self.turn_time + time.since(start)).saturating_sub(self.dropped_time);
             match sampling::judge(&self.times, sampling_time, sampling) {
                 SamplingDecision::Continue => {}

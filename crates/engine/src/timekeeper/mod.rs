@@ -279,8 +279,23 @@ impl<'a> Timekeeper<'a> {
         if self.is_interrupted() { Outcome::Interrupted } else { Outcome::failed(error.to_string()) }
     }
 
-    /// Samples all warm contenders until each has enough, in turns, so that drift affects all equally.
-    pub fn sample<T: SampleSource>(&mut self, mut states: Vec<&mut CaseState<T>>, sampling: &Sampling) {
+    /// Samples all warm contenders in turns until each has enough.
+    pub fn sample<T: SampleSource>(&mut self, states: Vec<&mut CaseState<T>>, sampling: &Sampling) {
+        self.sample_in_turns(states, sampling, false);
+    }
+
+    /// Samples all warm contenders in turns until all have enough: one that had enough before the device became slower, and
+    /// another that was sampled on, could not be compared.
+    pub fn sample_evenly<T: SampleSource>(&mut self, states: Vec<&mut CaseState<T>>, sampling: &Sampling) {
+        self.sample_in_turns(states, sampling, true);
+    }
+
+    fn sample_in_turns<T: SampleSource>(
+        &mut self,
+        mut states: Vec<&mut CaseState<T>>,
+        sampling: &Sampling,
+        evenly: bool,
+    ) {
         if sampling.pause.is_none()
             && let Some(contender) = states.iter_mut().find_map(|state| state.unfinished())
         {
@@ -288,15 +303,15 @@ impl<'a> Timekeeper<'a> {
             let _ = self.bring_clock_up(&mut || contender.discard_sample());
         }
         loop {
-            states.retain_mut(|state| state.unfinished().is_some());
-            if states.is_empty() {
+            states.retain_mut(|state| if evenly { state.contender().is_some() } else { state.unfinished().is_some() });
+            if states.iter_mut().all(|state| state.unfinished().is_none()) {
                 return;
             }
             // With pauses, every sample counts.
             let has_others = states.len() > 1 && sampling.pause.is_none();
             let before = self.observe();
             for state in &mut states {
-                let Some(contender) = state.unfinished() else { continue };
+                let Some(contender) = state.contender_mut() else { continue };
                 if contender.times.is_empty() {
                     contender.observe(before);
                 }

@@ -277,6 +277,21 @@ fn other_cases_turns_do_not_count_in_the_time_limit() {
 }
 
 #[test]
+fn sides_that_are_compared_are_sampled_equally_long() {
+    let samples = |evenly| {
+        let (mut keeper, time) = scripted(Duration::MAX);
+        let mut states = [cold(run(&time, |_| 10.0 * MS), MS), cold(run(&time, restless), MS)];
+        let both = states.iter_mut().collect();
+        if evenly { keeper.sample_evenly(both, &limited_to(200)) } else { keeper.sample(both, &limited_to(200)) }
+        states.map(measured).map(|measured| (measured.samples.len(), measured.warnings))
+    };
+    let restless_side = (15, vec![Warning::TimeLimit]);
+    assert_eq!(samples(false), [(10, vec![]), restless_side.clone()]);
+    // Two in each of eight turns.
+    assert_eq!(samples(true), [(16, vec![]), restless_side]);
+}
+
+#[test]
 fn an_interruption_keeps_the_samples_before_it_and_marks_the_case() {
     let (mut keeper, time) = scripted(Duration::from_millis(60));
     let [mut first, mut second] = [cold(run(&time, restless), MS), cold(run(&time, restless), MS)];

@@ -14,6 +14,7 @@ use crate::record::Sample;
 use crate::sampling;
 use crate::timekeeper::TakenSample;
 use crate::vulkan::{Commands, DeviceBuffer, Recorder, Region, TimestampPool, Use, VulkanError};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,6 +25,10 @@ const EVICTION_BYTES: u64 = 1 << 30;
 /// Bytes read on a device with next to no memory.
 const MIN_EVICTION_BYTES: u64 = 1 << 16;
 
+/// Recordings of the same commands on devices that run on the host's cores, where samples take them in turns: a few in a
+/// hundred recordings are slower throughout, up to twice, because of where the driver put their descriptors in the host's memory.
+const HOST_RECORDINGS: usize = 8;
+
 /// Program that empties the caches, on its own problem.
 pub(super) struct Evictor {
     pub(super) loaded: LoadedProblem,
@@ -32,7 +37,9 @@ pub(super) struct Evictor {
 
 /// Recorded program that yields samples.
 pub struct Sampler {
-    commands: TimedCommands,
+    /// Recordings of the same commands, of which each sample takes the next.
+    recordings: Vec<TimedCommands>,
+    next_recording: Cell<usize>,
     stoppable_round: Option<StoppableRound>,
     pub(crate) clock: Clock,
     /// Runs of the program per sample.
@@ -182,7 +189,9 @@ impl<'a> RunsToRecord<'a> {
 impl Sampler {
     /// Takes one sample. The host's clock includes launches and the restoring of inputs.
     pub fn sample(&self) -> Result<TakenSample, VulkanError> {
-        let SampleTimes { mut host, mut device } = self.commands.run()?;
+        let next = self.next_recording.get() % self.recordings.len();
+        self.next_recording.set(next + 1);
+        let SampleTimes { mut host, mut device } = self.recordings[next].run()?;
         if let Some(round) = &self.stoppable_round {
             let times = round.run()?;
             host = host + times.host;
@@ -245,12 +254,18 @@ impl Workbench {
         let mut sampler = self.record_sampler(loaded, program, runs_per_sample, options.clock, Poison::NaN, evictor)?;
         // The run was within the limit before: a slightly longer one must not fail.
         sampler.lift_time_limit();
+        if self.device.info.kind.runs_on_host_cores() && program.rounds.is_none() {
+            while sampler.recordings.len() < HOST_RECORDINGS {
+                let recording = self.record_over(loaded, program, &sampler, None, runs_per_sample)?;
+                sampler.recordings.push(recording);
+            }
+        }
         // Users' kernels could find earlier outputs and skip work. The test is left out if its copy buffer has no room.
         let could_reuse_answer = program.is_users() || self.pipelines.substitutes(program);
         if could_reuse_answer
             && program.rounds.is_none()
-            && let Ok(fresh) = self.record_over(loaded, program, &sampler, Contents::Fresh)
-            && let Ok(left) = self.record_over(loaded, program, &sampler, Contents::Left)
+            && let Ok(fresh) = self.record_one_over(loaded, program, &sampler, Contents::Fresh)
+            && let Ok(left) = self.record_one_over(loaded, program, &sampler, Contents::Left)
         {
             sampler.contents_test = Some([fresh, left]);
         }
@@ -311,7 +326,8 @@ impl Workbench {
         let stoppable_round = program.rounds.as_ref().map(|rounds| self.record_round(&regions, rounds)).transpose()?;
         drop(regions);
         Ok(Sampler {
-            commands,
+            recordings: vec![commands],
+            next_recording: Cell::new(0),
             stoppable_round,
             clock,
             runs_per_sample,
@@ -325,7 +341,7 @@ impl Workbench {
     }
 
     /// Records one run over `sampler`'s buffers, with the given contents of outputs and scratch.
-    pub(super) fn record_over(
+    pub(super) fn record_one_over(
         &mut self,
         loaded: &LoadedProblem,
         program: &Program,
@@ -333,13 +349,25 @@ impl Workbench {
         contents: Contents,
     ) -> Result<TimedCommands, VulkanError> {
         let copy_buffer = self.copy_buffer()?;
-        let mut regions = loaded.regions();
-        regions.extend(sampler.scratch.iter().map(|(spec, buffer)| region(buffer, spec)));
-        let contents = Some((contents, copy_buffer.as_ref()));
-        let runs =
-            RunsToRecord { loaded, program, regions: &regions, initial: &sampler.initial, evictor: None, contents };
-        let commands = self.record_runs(&runs, 1)?;
+        let commands = self.record_over(loaded, program, sampler, Some((contents, copy_buffer.as_ref())), 1)?;
         Ok(TimedCommands { _copy_buffer: Some(copy_buffer), ..commands })
+    }
+
+    /// Records runs over `sampler`'s buffers, with caches as for its samples unless contents are restored.
+    fn record_over(
+        &mut self,
+        loaded: &LoadedProblem,
+        program: &Program,
+        sampler: &Sampler,
+        contents: Option<(Contents, &DeviceBuffer)>,
+        runs_per_sample: u32,
+    ) -> Result<TimedCommands, VulkanError> {
+        let Sampler { scratch, initial, evictor, .. } = sampler;
+        let mut regions = loaded.regions();
+        regions.extend(scratch.iter().map(|(spec, buffer)| region(buffer, spec)));
+        let evictor = evictor.as_deref().filter(|_| contents.is_none());
+        let runs = RunsToRecord { loaded, program, regions: &regions, initial, evictor, contents };
+        self.record_runs(&runs, runs_per_sample)
     }
 
     fn record_runs(&mut self, runs: &RunsToRecord<'_>, runs_per_sample: u32) -> Result<TimedCommands, VulkanError> {

@@ -497,7 +497,7 @@ impl Workbench {
         runs: u32,
     ) -> Result<Option<Repeated>, VerificationError> {
         let single_run = if program.rounds.is_none() {
-            Some(self.record_over(loaded, program, sampler, Contents::Fresh)?)
+            Some(self.record_one_over(loaded, program, sampler, Contents::Fresh)?)
         } else {
             None
         };

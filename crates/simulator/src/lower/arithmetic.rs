@@ -250,7 +250,8 @@ impl Lowerer {
             self.emit(RegisterOp::Copy { to, from: *from })?;
         }
         let term = self.code.terms.len() as u32;
-        self.code.terms.push(crate::code::Term { index, scalar, stride: 1, bound: Some(u64::from(count)) });
+        let bound = Some(u64::from(count));
+        self.code.terms.push(crate::code::Term { index, scalar, stride: 1, bound, variable: None });
         let offset = self.new_register()?;
         self.emit(RegisterOp::Offset { to: offset, base: None, constant: 0, terms: term..term + 1 })?;
         if is_insert {

@@ -36,6 +36,8 @@ pub(super) struct Pointer {
     component_stride: Option<u64>,
     /// Whether the next index selects a descriptor of an array.
     pub(super) selects_descriptor: bool,
+    /// Variable that holds what the pointer points to, if it is known.
+    pub(super) variable: Option<Id>,
 }
 
 /// Scalar in memory.
@@ -61,6 +63,7 @@ impl Pointer {
             matrix: None,
             component_stride: None,
             selects_descriptor: false,
+            variable: None,
         }
     }
 
@@ -228,7 +231,7 @@ impl Lowerer {
             pointer.constant = pointer.constant.wrapping_add(value.wrapping_mul(stride));
             return Ok(());
         }
-        terms.push(Term { index: self.register(index)?, scalar, stride, bound });
+        terms.push(Term { index: self.register(index)?, scalar, stride, bound, variable: pointer.variable });
         Ok(())
     }
 

@@ -194,6 +194,7 @@ impl Lowerer {
         self.shared.push(SharedVariable { variable: inst.result, ty: pointee, offset });
         let mut pointer = Pointer::to(MemoryPlace::Shared, StorageClass::Workgroup, pointee);
         pointer.constant = offset;
+        pointer.variable = Some(inst.result);
         Ok(LoweredValue::Pointer(pointer))
     }
 
@@ -219,6 +220,7 @@ impl Lowerer {
                 let place = MemoryPlace::Slot { slot, count, element: None };
                 let mut pointer = Pointer::to(place, class, pointee);
                 pointer.selects_descriptor = block != pointee;
+                pointer.variable = Some(inst.result);
                 Ok(LoweredValue::Pointer(pointer))
             }
         }
@@ -240,7 +242,9 @@ impl Lowerer {
             }
             None => self.emit(RegisterOp::Undefine { first, count })?,
         }
-        Ok(LoweredValue::Pointer(Pointer::private(first, count, class, pointee)))
+        let mut pointer = Pointer::private(first, count, class, pointee);
+        pointer.variable = Some(inst.result);
+        Ok(LoweredValue::Pointer(pointer))
     }
 
     fn emit(&mut self, instruction: RegisterOp) -> Result<(), String> {

@@ -8,6 +8,7 @@ use crate::gang::Gang;
 use crate::lanes::{Active, LaneSet};
 use crate::matrix::MatrixUnit;
 use crate::memory::Loaded;
+use crate::module::Id;
 use crate::registers::Undefined;
 use crate::subgroup;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,6 +22,7 @@ const WORKGROUP: u32 = 2;
 pub(super) struct BadIndex {
     pub(super) index: i64,
     pub(super) bound: u64,
+    variable: Option<Id>,
 }
 
 impl<'a> SimulatedDevice<'a> {
@@ -381,7 +383,8 @@ impl<'a> SimulatedDevice<'a> {
             for lane in active.lanes() {
                 let index = crate::alu::sign_extend(term.scalar, indices[lane]);
                 if term.bound.is_some_and(|bound| index < 0 || index as u64 >= bound) {
-                    bad.get_or_insert(BadIndex { index, bound: term.bound.unwrap_or(0) });
+                    let (bound, variable) = (term.bound.unwrap_or(0), term.variable);
+                    bad.get_or_insert(BadIndex { index, bound, variable });
                     values[lane] = BAD_OFFSET;
                 } else if values[lane] != BAD_OFFSET {
                     values[lane] = values[lane].wrapping_add((index as u64).wrapping_mul(term.stride));
@@ -455,10 +458,10 @@ impl<'a> SimulatedDevice<'a> {
 
     /// Reports an access through an index out of bounds, which made the offset in `register`.
     pub(super) fn report_index(&mut self, run: &GangRun, register: Reg, pc: Pc, lane: usize) {
-        let BadIndex { index, bound } =
-            self.bad_indices.get(&register).copied().unwrap_or(BadIndex { index: -1, bound: 0 });
+        let unknown = BadIndex { index: -1, bound: 0, variable: None };
+        let BadIndex { index, bound, variable } = self.bad_indices.get(&register).copied().unwrap_or(unknown);
         let who = run.gang.invocation(lane);
-        self.memory.findings.report(FaultKind::OutOfBounds, pc, None, who, || Subject::Index { index, bound });
+        self.memory.findings.report(FaultKind::OutOfBounds, pc, None, who, || Subject::Index { index, bound, variable });
     }
 }
 
