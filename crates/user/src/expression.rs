@@ -210,9 +210,9 @@ fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
 fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
     match node {
         Node::Integer(value) => Ok(*value),
-        // `1e10` is whole.
-        Node::Fraction(value) if value.fract() == 0.0 && value.abs() < 1e18 => Ok(*value as i128),
-        Node::Fraction(value) => Err(format!("has the fraction {value} where an integer is wanted")),
+        Node::Fraction(value) => {
+            Err(format!("has {value:?} where an integer is wanted: `/` rounds down, and `cdiv(a, b)` rounds up"))
+        }
         Node::Name(name) => scope.get(name),
         Node::Negated(operand) => refuse_overflow(integer(operand, scope)?.checked_neg()),
         Node::Not(operand) => Ok(i128::from(integer(operand, scope)? == 0)),
@@ -407,6 +407,10 @@ impl Parser<'_> {
         }
         // Rust also parses `inf` and `nan`, which do not start with a digit.
         match plain.parse() {
+            // `1e10` is whole; `16.0` may mean a division that is not rounded.
+            Ok(value) if !plain.contains('.') && f64::fract(value) == 0.0 && value < 1e18 => {
+                Ok(Node::Integer(value as i128))
+            }
             Ok(value) if f64::is_finite(value) => Ok(Node::Fraction(value)),
             _ => Err(malformed()),
         }
@@ -417,6 +421,9 @@ impl Parser<'_> {
         let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
         let (name, rest) = self.rest.split_at(end);
         self.rest = rest.trim_start();
+        if self.rest.starts_with('.') {
+            return Err(format!("has a member of '{name}'; the size of a work-group is local_x, local_y and local_z"));
+        }
         if !self.rest.starts_with('(') {
             return Ok(Node::Name(name.to_string()));
         }
@@ -438,7 +445,13 @@ impl Parser<'_> {
                 Node::Binary(operator, first, self.expression(0, depth)?.into())
             }
         };
-        self.expect(')').map_err(|_| format!("is missing a ')' after the arguments of {name}"))?;
+        self.expect(')').map_err(|_| {
+            let arguments = if let Node::Binary(..) = node { "2 arguments" } else { "1 argument" };
+            if self.rest.starts_with(',') {
+                return format!("gives {name} more than its {arguments}");
+            }
+            format!("is missing a ')' after the arguments of {name}")
+        })?;
         Ok(node)
     }
 }
@@ -557,7 +570,7 @@ mod tests {
         assert_eq!(value(&chain(MAX_OPERATORS)), Ok(1 - MAX_OPERATORS as i64));
         let long = [chain(MAX_OPERATORS + 1), "(".repeat(1000), "-".repeat(1000), "1+".repeat(4000)];
         let malformed = "|1 +|(1|1 2|M / (BM - 64)|M % 0|log2(M - 100)|cdiv(M, 0)|most + 1|2^63|2^(-1)|99999999999999999999|\
-                         0x10000000000000000|0x|64, 128|32..256|ceil(M)|cdvi(M, 2)|cdiv(M)|min(1,2,3)|1x|M & 3|N|é|0.5|sqrt(4)";
+                         0x10000000000000000|0x|64, 128|32..256|ceil(M)|cdvi(M, 2)|cdiv(M)|min(1,2,3)|cdiv(M, blockDim.x)|M/16.0|1x|M & 3|N|é|0.5|sqrt(4)";
         let said = malformed.split('|').chain(long.iter().map(String::as_str)).map(|text| value(text).expect_err(text));
         insta::assert_snapshot!(said.collect::<Vec<_>>().join("\n"), @r"
         expression '' ends where a number, a name or '(' was expected
@@ -579,12 +592,14 @@ mod tests {
         expression 'ceil(M)' has an unknown function 'ceil'; did you mean 'cdiv'? available: cdiv, min, max, sqrt, log2
         expression 'cdvi(M, 2)' has an unknown function 'cdvi'; did you mean 'cdiv'? available: cdiv, min, max, sqrt, log2
         expression 'cdiv(M)' gives cdiv 1 of its 2 arguments
-        expression 'min(1,2,3)' is missing a ')' after the arguments of min
+        expression 'min(1,2,3)' gives min more than its 2 arguments
+        expression 'cdiv(M, blockDim.x)' has a member of 'blockDim'; the size of a work-group is local_x, local_y and local_z
+        expression 'M/16.0' has 16.0 where an integer is wanted: `/` rounds down, and `cdiv(a, b)` rounds up
         expression '1x' has the malformed number '1x'
         expression 'M & 3' goes on with '&', where an operator was expected
         expression 'N' has an unknown name 'N'; available: M, BM, most
         expression 'é' has '\u{e9}' where a number, a name or '(' was expected
-        expression '0.5' has the fraction 0.5 where an integer is wanted
+        expression '0.5' has 0.5 where an integer is wanted: `/` rounds down, and `cdiv(a, b)` rounds up
         expression 'sqrt(4)' takes a square root where an integer is wanted
         expression '1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-…' has more than 256 operators; use shorter ones
         expression '((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((…' is nested too deeply; use fewer parentheses

@@ -4,7 +4,7 @@
 use super::{NamedCase, named_cases, reason, status};
 use crate::basis::alike::distinct;
 use crate::basis::printable::latex;
-use crate::basis::units::{counted, in_words, range_text};
+use crate::basis::units::{Nanos, about, counted, in_words, percent, range_text};
 use crate::case::method::CacheState;
 use crate::compare::gate::Ruling;
 use crate::compare::paired::{Trial, Trials, Turns};
@@ -45,9 +45,6 @@ pub(super) fn document(record: &Record, over: Option<&str>, is_latex: bool) -> D
             // No table if no case has a time, or if every case has a size and a variant of its own.
             if section.cases.iter().any(|case| case.measured().is_some()) && section.is_dense() {
                 let (table, mut figures, bold) = section.table(record, &conditions, over);
-                if is_latex && table.any(|cell| !cell.spread.is_empty()) {
-                    figures += "; ±: to the farther end of the interval";
-                }
                 if let Some(Mark { sign, meaning }) = &bold {
                     let _ = write!(figures, "; {sign}: {meaning}");
                 }
@@ -147,9 +144,22 @@ fn method_sentences(record: &Record) -> Option<String> {
         (Some(first), Some(last)) => format!(" on {} days from {first} to {last}", days.len()),
         _ => String::new(),
     };
+    // Sections of a configuration may end otherwise.
+    let request = record.request.as_ref().filter(|request| request.config.is_none());
+    let ends = request.and_then(|request| request.selection.sampling().ok()).map_or_else(String::new, |sampling| {
+        let time = Nanos::from(sampling.max_time);
+        format!(", until a median was known to ±{} or {} had passed", percent(sampling.precision), about(time))
+    });
+    let intervals = match range(|m| m.process_medians.len().max(1))? {
+        [_, 1] => "A time is the median of the samples; its 95 % confidence interval is from order statistics.",
+        [_, 2] => "A time is the median of the processes' medians.",
+        _ => {
+            "A time is the median of the processes' medians; its 95 % confidence interval is by Student's t on their logarithms."
+        }
+    };
     let timed = format!(
         "Method: Kernels were timed with gpukern (version {}{built_from}) on {} by {clock} {caches}{robust}, in \
-         {in_processes}{days}, with {samples} samples of each case{warm_up}.",
+         {in_processes}{days}, with {samples} samples of each case{ends}{warm_up}. {intervals}",
         record.version,
         in_words(&devices, "and")
     );
@@ -363,7 +373,7 @@ mod tests {
         let latex = of(&record, Some("local"), true);
         assert!(!latex.contains("% - ") && latex.matches("footnotesize").count() == 1, "{latex}");
         assert!(
-            latex.contains("{\\footnotesize median kernel time $\\pm$ 95 \\% interval within one process"),
+            latex.contains("{\\footnotesize median time $\\pm$ longer half of its 95 \\% interval in one process"),
             "{latex}"
         );
         assert!(!latex.contains("interrupted"), "{latex}");

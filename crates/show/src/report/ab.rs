@@ -108,7 +108,7 @@ fn ratio_meaning(cases: &[Trial]) -> String {
         ratio.zip(medians).is_some_and(|(ratio, medians)| (ratio / medians).ln().abs() > MAX_MEDIANS_RATIO.ln())
     };
     let why = if cases.iter().any(is_far) {
-        "which is far from the ratio of the medians, since times changed between rounds"
+        "which is far from the ratio of the medians, because speed changed between rounds"
     } else {
         "so not exactly the ratio of the medians"
     };
@@ -236,7 +236,7 @@ fn p_text(finding: &Finding) -> String {
 }
 
 /// Columns to hide on a narrow terminal, least important first.
-const HIDDEN_FIRST: [&str; 4] = ["rounds", "p", "baseline", "time"];
+const HIDDEN_FIRST: [&str; 4] = ["rounds", "p", "A", "B"];
 
 /// Columns that name the cases of a table; the heading shows whatever all cases share.
 struct CaseNames {
@@ -311,7 +311,7 @@ pub(super) fn ratio_title(trials: &Trials) -> String {
 
 /// Returns what the ratios and times of a table of trials are, whose sides have no names of their own in it.
 pub(crate) fn columns_meaning(trials: &Trials) -> String {
-    format!("time and baseline: of B and A, ratio: {}; {}", ratio_title(trials), ratio_meaning(&trials.cases))
+    format!("A and B: their times; B/A: {}; {}", ratio_title(trials), ratio_meaning(&trials.cases))
 }
 
 /// Describes the control, without which a ratio is not credible: how far two instances of A lie apart.
@@ -381,11 +381,11 @@ fn write_heading(document: &mut Document, first: &Trial, names: &CaseNames, all_
     document.gap();
 }
 
-/// Writes the table of the verdicts, each with the times of B and of A, its baseline.
+/// Writes the table of the verdicts, each with the times of A, the baseline, and of B.
 fn write_table(document: &mut Document, cases: &[Trial], names: &CaseNames, turns: Turns, width: usize) {
     let headings = cases.first().map(|first| names.columns(first)).unwrap_or_default();
     let table = Table::default().text(headings.into_iter().map(|(heading, _)| heading)).text(["verdict"]);
-    let mut table = table.numbers(["ratio", "95 % interval", "p", "time", "baseline", "rounds"]);
+    let mut table = table.numbers(["B/A", "95 % interval", "p", "A", "B", "rounds"]);
     for trial in cases {
         let mut cells: Vec<Cell> = names.columns(trial).into_iter().map(|(_, cell)| cell.into()).collect();
         cells.extend(if let Some(finding) = trial.finding {
@@ -401,18 +401,18 @@ fn write_table(document: &mut Document, cases: &[Trial], names: &CaseNames, turn
             [status, "–", "–", "–"].map(Cell::from).to_vec()
         });
         let time = |side: &SideResult| side.median.map(|time| Cell::time(side.case.shown(time)));
-        cells.extend([&trial.b, &trial.a].map(|side| time(side).unwrap_or_else(|| "–".into())));
+        cells.extend([&trial.a, &trial.b].map(|side| time(side).unwrap_or_else(|| "–".into())));
         cells.push(trial.rounds.len().to_string().into());
         table.row(cells);
     }
-    table.unify_units(&["time", "baseline"]);
+    table.unify_units(&["A", "B"]);
     let whole = table.width();
     let hidden = table.fit(width, &HIDDEN_FIRST);
     document.table(table);
     document.gap();
     document.lines(table::hidden(&hidden, whole));
-    if !hidden.contains(&"time") && !hidden.contains(&"baseline") {
-        document.line(format!("ratio: {}; A is the baseline{}", ratio_meaning(cases), within_process(turns)));
+    if !hidden.contains(&"A") && !hidden.contains(&"B") {
+        document.line(format!("B/A: {}; A is the baseline{}", ratio_meaning(cases), within_process(turns)));
     }
     if !hidden.contains(&"p") && cases.iter().any(|trial| trial.finding.is_some()) {
         document.line(P_MEANING);

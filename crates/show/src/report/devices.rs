@@ -11,9 +11,9 @@ use crate::basis::dtype::DType;
 use crate::basis::size::{Size, sweep};
 use crate::basis::units::{Bytes, Nanos, significant};
 use crate::case::Goal;
-use crate::case::quantity::Pattern;
+use crate::case::quantity::{Pattern, Quantity};
 use crate::device::capability::{CooperativeMatrix, DeviceInfo, Feature, FlexibleMatrix, Heap, version_beside};
-use crate::record::peak::Peak;
+use crate::record::peak::{Figure, Peak};
 use serde::Serialize;
 
 /// Support of a device for one variant with one element type.
@@ -260,8 +260,8 @@ fn limits_text(info: &DeviceInfo, peak: Option<&Peak>) -> String {
     missing.extend(peak.arithmetic(DType::F32).is_none().then_some("f32"));
     missing.extend(peak.bandwidths(Pattern::Read).is_empty().then_some("memory"));
     missing.extend(peak.launch().is_none().then_some("launch"));
-    let is_doubtful = peak.figures.iter().any(|figure| figure.disturbed);
-    let rates = if is_doubtful { format!("{rates} (some measured while it was busy)") } else { rates };
+    let rates =
+        if rates.contains(['≥', '≤']) { format!("{rates} (≥ and ≤: measured while it was busy)") } else { rates };
     if missing.is_empty() {
         return rates;
     }
@@ -271,9 +271,12 @@ fn limits_text(info: &DeviceInfo, peak: Option<&Peak>) -> String {
 /// Lists the best rates of common element types, memory and launches. Peaks of types that the device lacks are those of how
 /// kernels emulate them.
 fn best_rates(info: &DeviceInfo, peak: &Peak) -> Vec<String> {
-    let rate = |value: f64, unit: &str| match value {
-        value if value >= 1e12 => format!("{} T{unit}/s", significant(value * 1e-12)),
-        value => format!("{} G{unit}/s", significant(value * 1e-9)),
+    let rate = |figure: &Figure, unit: &str| {
+        let least = if figure.disturbed { "≥ " } else { "" };
+        match figure.best {
+            value if value >= 1e12 => format!("{least}{} T{unit}/s", significant(value * 1e-12)),
+            value => format!("{least}{} G{unit}/s", significant(value * 1e-9)),
+        }
     };
     let arithmetic = [
         (DType::F32, "FLOP", None),
@@ -284,9 +287,16 @@ fn best_rates(info: &DeviceInfo, peak: &Peak) -> Vec<String> {
     let arithmetic = arithmetic
         .into_iter()
         .filter(|(_, _, needed)| needed.is_none_or(|feature| info.features.contains(&feature)))
-        .filter_map(|(dtype, unit, _)| Some(format!("{dtype} {}", rate(peak.arithmetic(dtype)?.best, unit))));
-    let memory = peak.bandwidths(Pattern::Read).last().map(|(_, read)| format!("memory {}", rate(*read, "B")));
-    let launch = peak.launch().map(|figure| format!("launch {}", Nanos(figure.best)));
+        .filter_map(|(dtype, unit, _)| Some(format!("{dtype} {}", rate(peak.arithmetic(dtype)?, unit))));
+    let read = |figure: &Figure| match figure.quantity {
+        Quantity::Bandwidth { pattern: Pattern::Read, working_set } => Some(working_set),
+        _ => None,
+    };
+    let memory = peak.figures.iter().filter_map(|figure| Some((read(figure)?, figure))).max_by_key(|(set, _)| *set);
+    let memory = memory.map(|(set, figure)| format!("memory {} (reads of {set})", rate(figure, "B")));
+    let launch = peak.launch().map(|figure| {
+        format!("launch {}{}", if figure.disturbed { "≤ " } else { "" }, Nanos(figure.best))
+    });
     arithmetic.chain(memory).chain(launch).collect()
 }
 
@@ -388,10 +398,10 @@ mod tests {
             peak.add(figure(quantity, best));
         }
         let limits = limits_text(&device, Some(&peak));
-        assert_eq!(limits, "f32 64.90 TFLOP/s, f16 64.90 TFLOP/s, memory 29.50 GB/s, launch 1.964 µs");
+        assert_eq!(limits, "f32 64.90 TFLOP/s, f16 64.90 TFLOP/s, memory 29.50 GB/s (reads of 1 GiB), launch 1.964 µs");
         device.features.retain(|feature| *feature != Feature::StorageBuffer16BitAccess);
         let limits = limits_text(&device, Some(&peak));
-        assert_eq!(limits, "f32 64.90 TFLOP/s, memory 29.50 GB/s, launch 1.964 µs");
+        assert_eq!(limits, "f32 64.90 TFLOP/s, memory 29.50 GB/s (reads of 1 GiB), launch 1.964 µs");
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl<'a> Section<'a> {
         let counts: Vec<_> = measured.filter(|m| m.summary.interval.is_some()).map(Measured::processes).collect();
         match (counts.iter().min(), counts.iter().max()) {
             (Some(least), Some(most)) if *most > 1 => format!("over {} processes", range_text(least, most)),
-            _ => "within one process".into(),
+            _ => "in one process".into(),
         }
     }
 
@@ -138,7 +138,7 @@ impl<'a> Section<'a> {
     fn figures(&self, [has_errors, has_details]: [bool; 2], largest: Option<f64>, over: Option<&str>) -> String {
         let within = self.within();
         let errors = match largest {
-            _ if has_errors => format!(" ± 95 % interval {within}"),
+            _ if has_errors => format!(" ± longer half of its 95 % interval {within}"),
             Some(most) => format!(" (± at most {}: 95 % intervals {within})", percent(most)),
             None => String::new(),
         };
@@ -148,11 +148,11 @@ impl<'a> Section<'a> {
                 format!(" and speed-up over {over}, the median of the ratios in each process, with its 95 % interval")
             }
             Some(over) => format!(" and speed-up over {over}"),
-            None => "; % of the hardware limit".into(),
+            None => "; % of hardware".into(),
         };
         let times = match self.cases[0].chain {
-            None => "median kernel time",
-            Some(_) => "time per operation: median kernel time ÷ chained operations",
+            None => "median time",
+            Some(_) => "time per operation: median time ÷ chained operations",
         };
         // A case's other times are the device's: a ratio between the two includes what a submission costs.
         let clock = if self.host.is_empty() { "" } else { "; (host): by the host's clock" };
@@ -502,7 +502,7 @@ fn percent_like(fraction: f64, other: f64) -> String {
 /// size and variant and a column for each device.
 pub fn side_by_side(record: &Record, width: usize) -> String {
     let mut document = Document::default();
-    document.line("devices side by side, median kernel time");
+    document.line("devices side by side, median time");
     let devices: Vec<_> = record.devices.iter().filter(|device| device.kind != DeviceKind::Host).collect();
     for device in &devices {
         document.hanging(6, format!("  [{}] {} ({})", device.index, device.name, device.kind));
