@@ -77,15 +77,12 @@ fn a_result_is_printed_again_exported_and_drawn() {
         assert!(csv.lines().next().is_some_and(|names| names.contains(",ratio,ratio_low,ratio_high,")), "{csv}");
         assert_eq!(csv.lines().count(), 1 + candidates.split(',').count(), "{csv}");
         let markdown = stdout(&expect_exit(&mut gpukern(&["export", &json, "--to", "markdown"]), 0));
-        assert!(markdown.contains("| ratio | 95 % interval | p |"), "{markdown}");
+        assert!(markdown.contains("| B/A | 95 % interval | p |"), "{markdown}");
         let latex = stdout(&expect_exit(&mut gpukern(&["export", &json, "--to", "latex"]), 0));
-        assert!(latex.contains("ratio & 95 \\% interval & p") && latex.contains("\\end{tabular}\n"), "{latex}");
+        assert!(latex.contains("B/A & 95 \\% interval & p") && latex.contains("\\end{tabular}\n"), "{latex}");
         // As below the table of a record: what measured it, and when.
         assert!(latex.contains("\n% gpukern ") && latex.contains("\n% device "), "{latex}");
-        assert!(
-            latex.contains("\n% Method: A, B and a second instance of A took turns with gpukern (version "),
-            "{latex}"
-        );
+        assert!(latex.contains(", A, B and a second copy of A were timed in turns on "), "{latex}");
         expect_exit(&mut gpukern(&["report", &json, "-o", &path("page.html"), "--svg", &path("charts")]), 0);
         let page = std::fs::read_to_string(path("page.html")).expect("written");
         assert!(page.contains("A/B comparison") && page.contains("<table"), "{page}");

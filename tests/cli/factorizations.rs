@@ -75,11 +75,7 @@ fn a_zero_pivot_is_the_fault_of_the_data_and_names_its_column() {
          blocked, blocked-split): zero pivot at column 0\nblocked-pivot/f32/9x9/singular and 1 more (blocked-pivot, \
          blocked-pivot-texel): zero pivot at column 8",
     );
-    assert!(
-        stdout(&output).contains("median time"),
-        "the other size is measured all the same:\n{}",
-        stdout(&output)
-    );
+    assert!(stdout(&output).contains("median time"), "the other size is measured all the same:\n{}", stdout(&output));
 }
 
 #[test]

@@ -282,7 +282,11 @@ fn sides_that_are_compared_are_sampled_equally_long() {
         let (mut keeper, time) = scripted(Duration::MAX);
         let mut states = [cold(run(&time, |_| 10.0 * MS), MS), cold(run(&time, restless), MS)];
         let both = states.iter_mut().collect();
-        if evenly { keeper.sample_evenly(both, &limited_to(200)) } else { keeper.sample(both, &limited_to(200)) }
+        if evenly {
+            keeper.sample_evenly(both, &limited_to(200))
+        } else {
+            keeper.sample(both, &limited_to(200))
+        }
         states.map(measured).map(|measured| (measured.samples.len(), measured.warnings))
     };
     let restless_side = (15, vec![Warning::TimeLimit]);

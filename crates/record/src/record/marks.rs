@@ -268,11 +268,11 @@ impl DeviceConditions {
                 + &uncertainty(error, |error| format!("{:.*} %", usize::from(error < 0.0095), 100.0 * error))
         };
         Some(match self.errors.len() {
-            1 => format!("the interval of the median is {}", told(typical)),
+            1 => format!("the median is known to {}", told(typical)),
             2 if *most > MIN_MARKED_ERROR_RATIO * least => {
                 format!("the intervals of the medians are {} to {}", told(*least), told(*most))
             }
-            _ => format!("the typical interval of a median is {}", told(typical)),
+            _ => format!("a typical median is known to {}", told(typical)),
         })
     }
 
@@ -424,17 +424,17 @@ mod tests {
         record.cases.push(record.cases[0].clone());
         let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, [""; 3]);
-        assert_eq!(sentence, "the typical interval of a median is ±22 %");
+        assert_eq!(sentence, "a typical median is known to ±22 %");
         // Each of two is compared with the other.
         record.cases.truncate(2);
         let (sentence, signs) = sentence_and_signs(&record);
         assert_eq!(signs, [UNCERTAIN, ""]);
         assert_eq!(sentence, "the intervals of the medians are ±1 % to ±22 %");
         record.cases.truncate(1);
-        assert_eq!(sentence_and_signs(&record).0, "the interval of the median is ±22 %");
+        assert_eq!(sentence_and_signs(&record).0, "the median is known to ±22 %");
         let apart = [1.0, 1.0, 1.0, 1.0, 9.0, 9.0].map(Nanos);
         measured_mut(&mut record.cases[0]).summary = Summary::of(&apart).expect("samples");
-        assert_eq!(sentence_and_signs(&record).0, "the interval of the median is ±>100 %");
+        assert_eq!(sentence_and_signs(&record).0, "the median is known to ±>100 %");
         measured_mut(&mut record.cases[0]).summary = Summary::of(&[Nanos(1.0); 2]).expect("samples");
         let (sentence, _) = sentence_and_signs(&record);
         assert!(sentence.ends_with(" median (a longer --max-time takes more)"), "{sentence}");

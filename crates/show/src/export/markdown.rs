@@ -183,7 +183,7 @@ pub(super) fn method_of_turns(trials: &Trials) -> Option<String> {
     let built_from = trials.origin.built_from.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
     let day = trials.started.get(..DATE_LENGTH).unwrap_or_default();
     Some(latex(&format!(
-        "Method: A, B and a second instance of A took turns with gpukern (version {}{built_from}) on {}, in {rounds} rounds of \
+        "Method: With gpukern (version {}{built_from}), A, B and a second copy of A were timed in turns on {}, in {rounds} rounds of \
          {each} on {day}. A ratio is the median over the rounds, with its 95 % interval; p is adjusted for the number of cases \
          and of looks.",
         trials.version,

@@ -260,8 +260,11 @@ fn limits_text(info: &DeviceInfo, peak: Option<&Peak>) -> String {
     missing.extend(peak.arithmetic(DType::F32).is_none().then_some("f32"));
     missing.extend(peak.bandwidths(Pattern::Read).is_empty().then_some("memory"));
     missing.extend(peak.launch().is_none().then_some("launch"));
-    let rates =
-        if rates.contains(['≥', '≤']) { format!("{rates} (≥ and ≤: measured while it was busy)") } else { rates };
+    let rates = if rates.contains(['≥', '≤']) {
+        format!("{rates} (≥ and ≤: measured while it was busy)")
+    } else {
+        rates
+    };
     if missing.is_empty() {
         return rates;
     }
@@ -294,9 +297,9 @@ fn best_rates(info: &DeviceInfo, peak: &Peak) -> Vec<String> {
     };
     let memory = peak.figures.iter().filter_map(|figure| Some((read(figure)?, figure))).max_by_key(|(set, _)| *set);
     let memory = memory.map(|(set, figure)| format!("memory {} (reads of {set})", rate(figure, "B")));
-    let launch = peak.launch().map(|figure| {
-        format!("launch {}{}", if figure.disturbed { "≤ " } else { "" }, Nanos(figure.best))
-    });
+    let launch = peak
+        .launch()
+        .map(|figure| format!("launch {}{}", if figure.disturbed { "≤ " } else { "" }, Nanos(figure.best)));
     arithmetic.chain(memory).chain(launch).collect()
 }
 

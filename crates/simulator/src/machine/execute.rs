@@ -461,7 +461,11 @@ impl<'a> SimulatedDevice<'a> {
         let unknown = BadIndex { index: -1, bound: 0, variable: None };
         let BadIndex { index, bound, variable } = self.bad_indices.get(&register).copied().unwrap_or(unknown);
         let who = run.gang.invocation(lane);
-        self.memory.findings.report(FaultKind::OutOfBounds, pc, None, who, || Subject::Index { index, bound, variable });
+        self.memory.findings.report(FaultKind::OutOfBounds, pc, None, who, || Subject::Index {
+            index,
+            bound,
+            variable,
+        });
     }
 }
 
