@@ -210,9 +210,7 @@ fn collect<'a>(node: &'a Node, names: &mut BTreeSet<&'a str>) {
 fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
     match node {
         Node::Integer(value) => Ok(*value),
-        Node::Fraction(value) => {
-            Err(format!("has {value:?} where an integer is wanted: `/` rounds down, and `cdiv(a, b)` rounds up"))
-        }
+        Node::Fraction(value) => Err(format!("has the fraction {value:?} where an integer is wanted")),
         Node::Name(name) => scope.get(name),
         Node::Negated(operand) => refuse_overflow(integer(operand, scope)?.checked_neg()),
         Node::Not(operand) => Ok(i128::from(integer(operand, scope)? == 0)),
@@ -228,7 +226,13 @@ fn integer(node: &Node, scope: &Values) -> Result<i128, String> {
         Node::Binary(operator, left, right) => {
             let left = integer(left, scope)?;
             // The left operand may guard against a division by zero.
-            let right = if operator.is_decided_by(left != 0) { 0 } else { integer(right, scope)? };
+            let right = match &**right {
+                _ if operator.is_decided_by(left != 0) => 0,
+                Node::Fraction(value) if *operator == Operator::Div => {
+                    return Err(format!("divides by {value:?}; `/` rounds down, and `cdiv(a, b)` rounds up"));
+                }
+                right => integer(right, scope)?,
+            };
             apply(*operator, left, right)
         }
     }
@@ -594,12 +598,12 @@ mod tests {
         expression 'cdiv(M)' gives cdiv 1 of its 2 arguments
         expression 'min(1,2,3)' gives min more than its 2 arguments
         expression 'cdiv(M, blockDim.x)' has a member of 'blockDim'; the size of a work-group is local_x, local_y and local_z
-        expression 'M/16.0' has 16.0 where an integer is wanted: `/` rounds down, and `cdiv(a, b)` rounds up
+        expression 'M/16.0' divides by 16.0; `/` rounds down, and `cdiv(a, b)` rounds up
         expression '1x' has the malformed number '1x'
         expression 'M & 3' goes on with '&', where an operator was expected
         expression 'N' has an unknown name 'N'; available: M, BM, most
         expression 'é' has '\u{e9}' where a number, a name or '(' was expected
-        expression '0.5' has 0.5 where an integer is wanted: `/` rounds down, and `cdiv(a, b)` rounds up
+        expression '0.5' has the fraction 0.5 where an integer is wanted
         expression 'sqrt(4)' takes a square root where an integer is wanted
         expression '1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-…' has more than 256 operators; use shorter ones
         expression '((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((…' is nested too deeply; use fewer parentheses
