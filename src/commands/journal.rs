@@ -45,6 +45,8 @@ pub(super) struct RecordFile {
 #[derive(serde::Deserialize)]
 struct ReplacedRecord {
     cases: Vec<serde::de::IgnoredAny>,
+    #[serde(default)]
+    processes: Vec<serde::de::IgnoredAny>,
 }
 
 impl ReplacedRecord {
@@ -55,14 +57,22 @@ impl ReplacedRecord {
         (!record.cases.is_empty()).then_some(record)
     }
 
-    /// Keeps the record at `path` beside it under a name that is free, and says so; `None` if the file cannot be renamed.
-    fn keep(&self, path: &Path) -> Option<String> {
+    /// Keeps the record at `path` beside it under a name that is free if the new `record` is worth less, and says so; `None` if
+    /// it is not, or the file cannot be renamed.
+    fn keep(&self, path: &Path, record: &Record) -> Option<String> {
+        let why = if is_interrupted(record) {
+            "as this run was interrupted".to_string()
+        } else if self.processes.len() > record.processes().len() {
+            format!("as it has {}", counted(self.processes.len(), "process"))
+        } else {
+            return None;
+        };
         // One interruption must not replace what another has kept.
         let numbered = (2..).map(|number| beside(path, &format!(".before-{number}")));
         let kept = std::iter::once(beside(path, ".before")).chain(numbered).find(|path| !path.exists())?;
         std::fs::rename(path, &kept).ok()?;
         let cases = counted(self.cases.len(), "case");
-        Some(format!("kept the {cases} of '{}' in '{}', as this run was interrupted\n", path.shown(), kept.shown()))
+        Some(format!("kept the {cases} of '{}' in '{}', {why}\n", path.shown(), kept.shown()))
     }
 }
 
@@ -98,8 +108,8 @@ impl RecordFile {
     /// Writes `record`, and then removes its journal. Returns false, and adds the error with a note about the journal, if the
     /// record could not be written.
     pub(super) fn deliver(mut self, record: &Record, answer: &mut CommandOutput) -> bool {
-        let replaced = self.replaced.take().zip(self.path()).filter(|_| is_interrupted(record));
-        let kept = replaced.and_then(|(replaced, path)| replaced.keep(path));
+        let replaced = self.replaced.take().zip(self.path());
+        let kept = replaced.and_then(|(replaced, path)| replaced.keep(path, record));
         let is_written = answer.deliver_json(self.target.take(), record);
         if is_written {
             self.remove_journal();

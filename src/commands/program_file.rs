@@ -190,7 +190,7 @@ pub(super) struct DispatchEntry {
     /// Size of sub-groups to require of the pipeline.
     pub(super) subgroup_size: Option<u32>,
     /// Whether the pipeline is to have `REQUIRE_FULL_SUBGROUPS`, too, on a device with `computeFullSubgroups`.
-    full_subgroups: bool,
+    pub(super) full_subgroups: bool,
     /// Number of work-groups along each axis.
     pub(super) groups: [u64; 3],
     /// Push constants of a built-in kernel, in order.
@@ -286,7 +286,7 @@ pub(super) fn save_programs(
                 measured: result.and_then(|result| SearchTime::of(result, group)),
             };
             let document = ProgramFile::write(&new, case, device, (group, &chosen), provenance, command)?;
-            write_case(&new, case, device, (group, &chosen), &document);
+            write_case(&new, &name, case, device, (group, &chosen), &document);
             let text = serde_json::to_string_pretty(&document)? + "\n";
             std::fs::write(new.join(PROGRAM), printable::json(text))?;
             let folder = merged(new, numbered(folder, &name, ""))?;
@@ -397,6 +397,7 @@ fn command(
 /// has: fills between kernels, special inputs.
 fn write_case(
     folder: &Path,
+    name: &str,
     case: &Case,
     device: &DeviceInfo,
     (group, chosen): (&CaseGroup, &Configuration<'_>),
@@ -411,7 +412,7 @@ fn write_case(
     let sources: Vec<_> = document.dispatches.iter().map(|dispatch| dispatch.spirv.clone()).collect();
     let reproducer = Reproducer {
         folder,
-        name: format!("{}-{}", case.algorithm, case.variant),
+        name: name.to_string(),
         head: format!("# {}, as `gpukern inspect --save` exported it\n", printable::printable(&case.id)),
         group,
         device,

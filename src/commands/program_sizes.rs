@@ -39,7 +39,9 @@ struct SizesFile<'a> {
     device: &'a str,
     /// Pipelines of all sizes, by number.
     pipelines: Vec<PipelineEntry<'a>>,
-    /// Differences between the sizes. Whatever this does not list is the same at all of them, or at all that run the kernel.
+    /// Differences between the sizes in kernels, grids, sizes of sub-groups, constants and push constants: what this does not list
+    /// of these is the same at all of them, or at all that run the kernel. Buffers, and the bytes of descriptors, are in the
+    /// program of each size.
     changes: Vec<ChangeEntry<'a>>,
     /// Sizes in the order in which they were asked for.
     sizes: Vec<SizeEntry<'a>>,
@@ -57,6 +59,8 @@ struct PipelineEntry<'a> {
     sized_constants: &'a [(u32, Vec<u8>)],
     /// Size of sub-groups to require.
     subgroup_size: Option<u32>,
+    /// Whether to set `REQUIRE_FULL_SUBGROUPS`, too, on a device with `computeFullSubgroups`.
+    full_subgroups: bool,
 }
 
 /// Program at a size.
@@ -199,12 +203,13 @@ impl<'a> PipelineEntry<'a> {
             constants: &dispatch.constants,
             sized_constants: &dispatch.bindings.sized_constants,
             subgroup_size: dispatch.subgroup_size,
+            full_subgroups: dispatch.full_subgroups,
         }
     }
 
     /// Returns what makes two pipelines of one SPIR-V.
-    fn specialization(&self) -> (&'a [(u32, u32)], &'a [(u32, Vec<u8>)], Option<u32>) {
-        (self.constants, self.sized_constants, self.subgroup_size)
+    fn specialization(&self) -> (&'a [(u32, u32)], &'a [(u32, Vec<u8>)], Option<u32>, bool) {
+        (self.constants, self.sized_constants, self.subgroup_size, self.full_subgroups)
     }
 }
 

@@ -87,7 +87,9 @@ impl FaultKind {
                 "let every invocation reach the barrier: put conditions around the work, not the barrier, and loop equally often"
             }
             Self::InactiveLane => "move it out of the condition, or check the lane",
-            Self::SubgroupSize => "derive every count from gl_SubgroupSize and gl_NumSubgroups, or require a size",
+            Self::SubgroupSize => {
+                "derive every count from gl_SubgroupSize and gl_NumSubgroups, loop where there may be more sub-groups than lanes, or require a size"
+            }
             Self::DifferingAnswers => {
                 "make the answer independent of sub-group size and order; if only the order of rows differs, declare `check = \"set\"`"
             }

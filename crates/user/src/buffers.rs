@@ -10,6 +10,7 @@ use super::resolve::Resolver;
 use super::resolved::{Fill, ResolvedBuffer, Tolerance};
 use super::structure::StructureLayout;
 use super::written;
+use crate::basis::alike::distinct;
 use crate::basis::dtype::DType;
 use crate::basis::error;
 use crate::basis::printable::brief;
@@ -91,7 +92,7 @@ fn explain_unbound(description: &Description, name: &str, passes: &[&LoadedPass]
     }
     let known: Vec<_> = slots().flat_map(Slot::names).collect();
     let question = error::meant(name, &known).map_or_else(String::new, |question| format!("{question} "));
-    let listings: Vec<String> = passes.iter().map(|pass| pass.listing()).filter(|text| !text.is_empty()).collect();
+    let listings = distinct(passes.iter().map(|pass| pass.listing()).filter(|text| !text.is_empty()));
     let listings = listings.join("; ");
     Fault::new(field, format!("unknown block '{}'; {question}kernels bind: {listings}", brief(name)))
 }

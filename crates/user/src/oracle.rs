@@ -492,6 +492,9 @@ fn shown(element: DType, bytes: &[u8]) -> String {
     }
 }
 
+/// Most units in the last place by which another order of the same sums may round differently.
+const MAX_ROUNDING: u128 = 16;
+
 /// Most elements of a row that a message shows.
 const MAX_SHOWN: usize = 8;
 
@@ -583,12 +586,23 @@ impl ReferenceData {
         if self.has_filler_bits(found, index) {
             return format!("{element}{FROM_FILLER}; the reference has {expected}");
         }
-        format!("{element} is {got}, the reference has {expected}{}", self.cancellation(found, index))
+        format!("{element} is {got}, the reference has {expected}{}", self.doubt_of_tolerance(found, index))
     }
 
-    /// Says that an error beyond the default tolerance is small beside the other elements, as after cancellation; empty
-    /// otherwise.
-    fn cancellation(&self, found: &[u8], index: usize) -> String {
+    /// Says that an error beyond the stated tolerance is one of rounding, or that one beyond the default tolerance is small
+    /// beside the other elements, as after cancellation; empty otherwise.
+    fn doubt_of_tolerance(&self, found: &[u8], index: usize) -> String {
+        let element = self.buffer.element;
+        if self.buffer.checked && element.is_float() && self.integer_member_sign(index).is_none() {
+            let [found, answer] = [found, &self.bytes].map(|contents| rank(element, self.element(contents, index)));
+            return match (found - answer).unsigned_abs() {
+                ulps @ 1..=MAX_ROUNDING => {
+                    let distance = units::counted(ulps as usize, "unit");
+                    format!("; that is {distance} in the last place of {element}: is the `check` too tight?")
+                }
+                _ => String::new(),
+            };
+        }
         let rtol = match self.buffer.tolerance {
             Tolerance::Close { rtol, .. } | Tolerance::Columns { rtol, .. } if !self.buffer.checked => rtol,
             _ => return String::new(),

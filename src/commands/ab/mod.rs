@@ -300,6 +300,9 @@ impl<'a> Contest<'a> {
         if kernels.is_empty() {
             CATALOGUE.find(&args.algorithm).map_err(Error::Usage)?;
         }
+        let baselines = expand_all(&args.against);
+        let candidates = expand_all(&args.variant);
+        pairs::refuse_auto(&[&baselines[..], &candidates].concat()).map_err(Error::Usage)?;
         let of_drivers = args.is_of_drivers();
         let of_files = args.a_spirv.is_some() || args.b_spirv.is_some();
         let kinds = [!args.against.is_empty(), of_files, of_drivers].into_iter().filter(|is_given| *is_given).count();
@@ -313,8 +316,6 @@ impl<'a> Contest<'a> {
             1 => {}
             _ => return Err(usage!("compare one difference at a time: keep only {options}")),
         }
-        let baselines = expand_all(&args.against);
-        let candidates = expand_all(&args.variant);
         let PlanSection { devices, groups, sampling } = plan_section(args, kernels, &baselines, &candidates)?;
         let mut notes = vec![];
         let matches = if of_drivers {

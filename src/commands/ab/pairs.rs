@@ -32,17 +32,23 @@ pub(super) fn pairs(
     Ok(pairs)
 }
 
+/// Refuses `auto` among the names of variants, which is no side of its own.
+pub(super) fn refuse_auto(names: &[impl AsRef<str>]) -> Result<(), String> {
+    if names.iter().all(|name| name.as_ref() != AUTO) {
+        return Ok(());
+    }
+    Err(format!(
+        "'{AUTO}' stands for another variant in each case; name that one: `gpukern bench -V auto --explain` tells which it is"
+    ))
+}
+
 fn pairs_of(
     algorithm: &'static Algorithm,
     baseline: &str,
     candidate: &str,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Pair>, String> {
-    if [baseline, candidate].contains(&AUTO) {
-        return Err(format!(
-            "'{AUTO}' stands for another variant in each case; name that one: `gpukern bench -V auto --explain` tells which it is"
-        ));
-    }
+    refuse_auto(&[baseline, candidate])?;
     let baselines = matching_variants(algorithm, baseline)?;
     let candidates = matching_variants(algorithm, candidate)?;
     let [baseline_stars, candidate_stars] = [baseline, candidate].map(|text| text.matches('*').count());

@@ -170,7 +170,7 @@ fn kernel_changes(before: &CompiledKernel, after: &CompiledKernel, source_change
             _ if !after.is_users() => format!("the code of {source} changed"),
             Some(true) => format!("{source} changed"),
             Some(false) => format!("{source} is the same; its grid, constants, macros or included files changed"),
-            None => format!("{source}, its grid or its constants changed"),
+            None => format!("the code, grid or constants of {source} changed"),
         });
     }
     let mut statistics = vec![];

@@ -162,6 +162,14 @@ fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
     kernels(device, top, room).without_bars()
 }
 
+/// Counts kernels that the table leaves out, and copies, fills and updates apart from them: `3 others, 2 transfers`.
+fn others_name(others: &[ProfiledKernel]) -> String {
+    let transfers = others.iter().filter(|kernel| kernel.spirv.is_empty()).count();
+    let counts = [(others.len() - transfers, "other"), (transfers, "transfer")];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    counts.map(|(count, thing)| counted(count, thing)).collect::<Vec<_>>().join(", ")
+}
+
 /// Returns a table of the `top` kernels, with names of at most `room` columns, and a row for the others.
 pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table {
     let mut table = Table::captioned("Kernels").text(["kernel", "grid"]).numbers(["calls", "total", "median", "share"]);
@@ -186,7 +194,7 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
     }
     if !others.is_empty() {
         table.row([
-            counted(others.len(), "other").into(),
+            others_name(others).into(),
             "".into(),
             others.iter().map(|kernel| kernel.calls).sum::<usize>().to_string().into(),
             table::Cell::time(others.iter().map(ProfiledKernel::total).sum()),
