@@ -1021,6 +1021,15 @@ mod tests {
     }
 
     #[test]
+    fn a_check_that_refuses_rounding_is_doubted() {
+        let tight = Tolerance::Close { rtol: 0.0, atol: 1e-9 };
+        let worst = |found| check(tight.clone(), [found, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]).worst;
+        let rounded = worst(1.0 + 3.0 * f32::EPSILON);
+        assert!(rounded.contains("that is 3 units in the last place of f32: is the `check` too tight?"), "{rounded}");
+        assert!(!worst(1.001).contains("tight"));
+    }
+
+    #[test]
     fn repeated_random_numbers_are_wrong() {
         let of = |count: u32| ResolvedBuffer { shape: vec![u64::from(count)], ..data(DType::F32, Tolerance::Exact) };
         let numbers = |period: u32| (0..256).flat_map(|at| random(at % period).to_le_bytes()).collect::<Vec<u8>>();
