@@ -572,7 +572,8 @@ impl CaseReport {
         if check.passes() {
             self.unverified = self.unverified.take().or_else(|| {
                 let doubt = oracle.doubt(&simulated.outputs)?;
-                let element = unwritten_element(oracle, &simulated.unwritten);
+                // The oracle may have named the element.
+                let element = unwritten_element(oracle, &simulated.unwritten).filter(|_| !doubt.contains("; "));
                 Some(element.map_or(doubt.clone(), |element| format!("{doubt}; {element} was never written")))
             });
             return None;

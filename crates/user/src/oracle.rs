@@ -428,7 +428,7 @@ fn non_finite(buffer: &ResolvedBuffer, contents: &[u8]) -> Option<String> {
             others => format!("{name} and {others} others of {} were", buffer.len()),
         };
         return Some(format!(
-            "{were} never written, or computed from memory that nothing wrote; does the grid cover all elements?"
+            "{were} never written, or computed from memory that nothing wrote; does the grid cover all elements, or is `shape` too large?"
         ));
     }
     let problem = if value.is_nan() { "not a number" } else { "infinite" };
