@@ -217,6 +217,11 @@ impl Sampler {
         }
     }
 
+    /// Runs once over fresh contents of outputs and scratch; returns false, without a run, if contents cannot make a difference.
+    pub(super) fn run_over_fresh_contents(&self) -> Result<bool, VulkanError> {
+        self.contents_test.as_ref().map(|[fresh, _]| fresh.run()).transpose().map(|run| run.is_some())
+    }
+
     /// Times one run over fresh contents of outputs and scratch, and one over left contents, in either order; `None` if
     /// contents cannot make a difference.
     pub(super) fn time_over_contents(&self, fresh_first: bool) -> Result<Option<[Nanos; 2]>, VulkanError> {

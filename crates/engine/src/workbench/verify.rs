@@ -434,17 +434,20 @@ impl Workbench {
             ));
             return Err(VerificationError::Rejected(wrong));
         }
-        // The run over fresh contents comes last, so that its answer is in the outputs.
-        if self.is_interrupted() || sampler.time_over_contents(false)?.is_none() {
-            return Ok(());
+        // Of two runs in succession, one is wrong if the kernel leaves the work to one of several.
+        for _ in 0..2 {
+            if self.is_interrupted() || !sampler.run_over_fresh_contents()? {
+                return Ok(());
+            }
+            let outputs = self.download_outputs(loaded)?;
+            if fingerprint(loaded, &outputs) == answer {
+                continue;
+            }
+            judge(loaded, program, &outputs).map_err(|wrong| {
+                VerificationError::rejected("right at first, wrong in the run after the timed ones", wrong)
+            })?;
         }
-        let outputs = self.download_outputs(loaded)?;
-        if fingerprint(loaded, &outputs) == answer {
-            return Ok(());
-        }
-        judge(loaded, program, &outputs).map_err(|wrong| {
-            VerificationError::rejected("right at first, wrong in the run after the timed ones", wrong)
-        })
+        Ok(())
     }
 
     /// Launches a user's program several times over scratch that keeps what it held, from the first launch on, and judges every
