@@ -137,8 +137,8 @@ impl<T: SampleSource> Contender<T> {
         Ok(())
     }
 
-    /// Takes samples for one turn, which ends when it has enough. If there are others, which disturb the caches, discards a short
-    /// first sample.
+    /// Takes samples for one turn, which ends early if it gets enough. If there are others, which disturb the caches, discards a
+    /// short first sample.
     pub(super) fn take_turn(&mut self, sampling: &Sampling, has_others: bool, time: &dyn Time) -> Result<(), String> {
         if has_others {
             self.discard_disturbed_sample()?;
@@ -147,7 +147,9 @@ impl<T: SampleSource> Contender<T> {
         let had_enough = self.is_done;
         while self.is_done == had_enough && time.since(start) < TURN_TIME {
             if time.is_interrupted() {
-                self.end_with(Warning::Interrupted);
+                if !had_enough {
+                    self.end_with(Warning::Interrupted);
+                }
                 break;
             }
             if let Some(pause) = sampling.pause {

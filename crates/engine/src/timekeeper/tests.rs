@@ -283,9 +283,9 @@ fn sides_that_are_compared_are_sampled_equally_long() {
         let mut states = [cold(run(&time, |_| 10.0 * MS), MS), cold(run(&time, restless), MS)];
         let both = states.iter_mut().collect();
         if evenly {
-            keeper.sample_evenly(both, &limited_to(200))
+            keeper.sample_evenly(both, &limited_to(200));
         } else {
-            keeper.sample(both, &limited_to(200))
+            keeper.sample(both, &limited_to(200));
         }
         states.map(measured).map(|measured| (measured.samples.len(), measured.warnings))
     };
@@ -293,6 +293,16 @@ fn sides_that_are_compared_are_sampled_equally_long() {
     assert_eq!(samples(false), [(10, vec![]), restless_side.clone()]);
     // Two in each of eight turns.
     assert_eq!(samples(true), [(16, vec![]), restless_side]);
+}
+
+#[test]
+fn an_interruption_does_not_mark_a_case_that_had_enough() {
+    let (mut keeper, time) = scripted(Duration::from_millis(300));
+    let mut states = [cold(run(&time, |_| 10.0 * MS), MS), cold(run(&time, restless), MS)];
+    keeper.sample_evenly(states.iter_mut().collect(), &Sampling::default());
+    let [steady, restless] = states.map(measured);
+    assert!(steady.samples.len() > 10, "sampled on beside the other");
+    assert_eq!((steady.warnings, restless.warnings), (vec![], vec![Warning::Interrupted]));
 }
 
 #[test]

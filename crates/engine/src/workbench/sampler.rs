@@ -25,8 +25,8 @@ const EVICTION_BYTES: u64 = 1 << 30;
 /// Bytes read on a device with next to no memory.
 const MIN_EVICTION_BYTES: u64 = 1 << 16;
 
-/// Recordings of the same commands on devices that run on the host's cores, where samples take them in turns: a few in a
-/// hundred recordings are slower throughout, up to twice, because of where the driver put their descriptors in the host's memory.
+/// Recordings of the same commands on devices that run on the host's cores, where samples take them in turns: of a hundred
+/// recordings, one or two are slower for as long as they live, up to twice (`docs/studies/measuring.md`).
 const HOST_RECORDINGS: usize = 8;
 
 /// Program that empties the caches, on its own problem.
