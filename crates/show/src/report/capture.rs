@@ -162,15 +162,8 @@ fn fitted(device: &ProfiledDevice, top: usize, width: usize) -> Table {
     kernels(device, top, room).without_bars()
 }
 
-/// Counts kernels that the table leaves out, and copies, fills and updates apart from them: `3 others, 2 transfers`.
-fn others_name(others: &[ProfiledKernel]) -> String {
-    let transfers = others.iter().filter(|kernel| kernel.spirv.is_empty()).count();
-    let counts = [(others.len() - transfers, "other"), (transfers, "transfer")];
-    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-    counts.map(|(count, thing)| counted(count, thing)).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns a table of the `top` kernels, with names of at most `room` columns, and a row for the others.
+/// Returns a table of the `top` kernels, with names of at most `room` columns, a row for the others, and one for copies, fills
+/// and updates that it leaves out.
 pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table {
     let mut table = Table::captioned("Kernels").text(["kernel", "grid"]).numbers(["calls", "total", "median", "share"]);
     let share = |part: f64| table::Cell { bar: Some(part), ..percent(part).into() };
@@ -192,14 +185,18 @@ pub(super) fn kernels(device: &ProfiledDevice, top: usize, room: usize) -> Table
             share(kernel.share),
         ]);
     }
-    if !others.is_empty() {
+    let (transfers, others): (Vec<_>, Vec<_>) = others.iter().partition(|kernel| kernel.spirv.is_empty());
+    for (left_out, thing) in [(others, "other"), (transfers, "transfer")] {
+        if left_out.is_empty() {
+            continue;
+        }
         table.row([
-            others_name(others).into(),
+            counted(left_out.len(), thing).into(),
             "".into(),
-            others.iter().map(|kernel| kernel.calls).sum::<usize>().to_string().into(),
-            table::Cell::time(others.iter().map(ProfiledKernel::total).sum()),
+            left_out.iter().map(|kernel| kernel.calls).sum::<usize>().to_string().into(),
+            table::Cell::time(left_out.iter().map(|kernel| kernel.total()).sum()),
             "".into(),
-            share(others.iter().map(|kernel| kernel.share).sum()),
+            share(left_out.iter().map(|kernel| kernel.share).sum()),
         ]);
     }
     table.unify_units(&["total"]);
