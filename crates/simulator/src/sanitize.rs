@@ -571,10 +571,14 @@ impl CaseReport {
         }
         if check.passes() {
             self.unverified = self.unverified.take().or_else(|| {
-                let doubt = oracle.doubt(&simulated.outputs)?;
-                // The oracle may have named the element.
-                let element = unwritten_element(oracle, &simulated.unwritten).filter(|_| !doubt.contains("; "));
-                Some(element.map_or(doubt.clone(), |element| format!("{doubt}; {element} was never written")))
+                let mut doubts = oracle.doubts(&simulated.outputs);
+                // The oracle may name elements itself.
+                if doubts.len() == 1
+                    && let Some(element) = unwritten_element(oracle, &simulated.unwritten)
+                {
+                    doubts.push(format!("{element} was never written"));
+                }
+                (!doubts.is_empty()).then(|| doubts.join("; "))
             });
             return None;
         }

@@ -257,7 +257,7 @@ impl Oracle for UserOracle {
         Ok(check)
     }
 
-    fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
+    fn doubts(&self, outputs: &[HostArray]) -> Vec<String> {
         if self.outputs.is_empty() && self.builtin.is_none() {
             let mut doubts = vec!["there is no reference".to_string()];
             for (buffer, found) in self.all.iter().zip(outputs) {
@@ -266,12 +266,14 @@ impl Oracle for UserOracle {
                     doubts.extend(non_finite(view, &view.members.without_padding(&found)));
                 }
             }
-            return Some(doubts.join("; "));
+            return doubts;
         }
         if self.unverified {
-            return Some("nothing verified the reference".into());
+            return vec!["nothing verified the reference".into()];
         }
-        (!self.unknown.is_empty()).then(|| format!("there is no reference for {}", self.unknown.join(", ")))
+        let unknown =
+            (!self.unknown.is_empty()).then(|| format!("there is no reference for {}", self.unknown.join(", ")));
+        unknown.into_iter().collect()
     }
 
     fn in_order<'a>(&self, outputs: &'a [HostArray]) -> Cow<'a, [HostArray]> {
@@ -586,26 +588,30 @@ impl ReferenceData {
         if self.has_filler_bits(found, index) {
             return format!("{element}{FROM_FILLER}; the reference has {expected}");
         }
-        format!("{element} is {got}, the reference has {expected}{}", self.doubt_of_tolerance(found, index))
+        let doubt = if self.buffer.checked { self.rounding(found, index) } else { self.cancellation(found, index) };
+        format!("{element} is {got}, the reference has {expected}{doubt}")
     }
 
-    /// Says that an error beyond the stated tolerance is one of rounding, or that one beyond the default tolerance is small
-    /// beside the other elements, as after cancellation; empty otherwise.
-    fn doubt_of_tolerance(&self, found: &[u8], index: usize) -> String {
+    /// Says that an error is one of rounding, which a stated tolerance should allow; empty otherwise.
+    fn rounding(&self, found: &[u8], index: usize) -> String {
         let element = self.buffer.element;
-        if self.buffer.checked && element.is_float() && self.integer_member_sign(index).is_none() {
-            let [found, answer] = [found, &self.bytes].map(|contents| rank(element, self.element(contents, index)));
-            return match (found - answer).unsigned_abs() {
-                ulps @ 1..=MAX_ROUNDING => {
-                    let distance = units::counted(ulps as usize, "unit");
-                    format!("; that is {distance} in the last place of {element}: is the `check` too tight?")
-                }
-                _ => String::new(),
-            };
+        if !element.is_float() || self.integer_member_sign(index).is_some() {
+            return String::new();
         }
-        let rtol = match self.buffer.tolerance {
-            Tolerance::Close { rtol, .. } | Tolerance::Columns { rtol, .. } if !self.buffer.checked => rtol,
-            _ => return String::new(),
+        let [found, answer] = [found, &self.bytes].map(|contents| rank(element, self.element(contents, index)));
+        let ulps = (found - answer).unsigned_abs();
+        if !(1..=MAX_ROUNDING).contains(&ulps) {
+            return String::new();
+        }
+        let distance = units::counted(ulps as usize, "unit");
+        format!("; that is {distance} in the last place of {element}: is the `check` too tight?")
+    }
+
+    /// Says that an error beyond the default tolerance is small beside the other elements, as after cancellation; empty
+    /// otherwise.
+    fn cancellation(&self, found: &[u8], index: usize) -> String {
+        let (Tolerance::Close { rtol, .. } | Tolerance::Columns { rtol, .. }) = self.buffer.tolerance else {
+            return String::new();
         };
         let share = self.difference(found, index) / magnitude(values(self.buffer.element, &self.bytes));
         if share.is_nan() || share > rtol * CANCELLATION_RATIO {

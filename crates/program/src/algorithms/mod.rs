@@ -269,9 +269,14 @@ pub trait Oracle {
     /// Compares the output buffers (including in-place ones), in buffer order, with the correct answer. The error says
     /// why there is no answer at all: `zero pivot at column 3`, `not converged after 1000 rounds`.
     fn check(&self, outputs: &[HostArray]) -> Result<CheckResult, String>;
-    /// Returns why the outputs cannot be judged, if so; [`Self::check`] passes then.
-    fn doubt(&self, _outputs: &[HostArray]) -> Option<String> {
-        None
+    /// Returns why the outputs cannot be judged, if so, and then what is odd about them; [`Self::check`] passes then.
+    fn doubts(&self, _outputs: &[HostArray]) -> Vec<String> {
+        vec![]
+    }
+    /// Returns the doubts in one sentence.
+    fn doubt(&self, outputs: &[HostArray]) -> Option<String> {
+        let doubts = self.doubts(outputs);
+        (!doubts.is_empty()).then(|| doubts.join("; "))
     }
     /// Returns the outputs with the rows of sets sorted, as their order makes no difference.
     fn in_order<'a>(&self, outputs: &'a [HostArray]) -> Cow<'a, [HostArray]> {
