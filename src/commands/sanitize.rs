@@ -85,7 +85,7 @@ pub(super) fn run(args: &SanitizeArgs, setup: &Setup, host: &Host) -> Result<Com
     };
     notes += &report::sanitize::notes(&reports);
     notes.extend(kernels.iter().map(UserKernels::left_out_notes));
-    notes.extend(kernels.iter().map(UserKernels::full_groups_note));
+    notes.extend(kernels.iter().map(UserKernels::edge_note));
     notes += &blame_of_drivers(&args.what, &kernels, &reports);
     let mut answer = CommandOutput::new(report::sanitize::text(&reports, host.width()), notes, exit);
     let findings = SanitizeDocument {

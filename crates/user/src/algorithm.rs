@@ -292,22 +292,14 @@ impl UserKernels {
         notes
     }
 
-    /// Says that the sizes leave no work-group partial, so that no access beyond an edge is seen; empty if one does.
-    pub fn full_groups_note(&self) -> String {
-        if self.problem.partial_groups != Some(false) {
-            return String::new();
-        }
-        format!(
-            "note      {}: these sizes fill all work-groups, so accesses beyond the edge of a partial one are not seen; add such \
-             a size\n",
-            self.name
-        )
+    /// Whether a reference checks the kernels at some size.
+    pub fn has_reference(&self) -> bool {
+        self.problem.points.iter().any(|point| point.reference != Reference::None)
     }
 
-    /// Says that the sizes leave no work-group partial, so that a reference checks no edge; empty if one does.
+    /// Says that the sizes leave no work-group partial, so that nothing checks an edge; empty if one does.
     pub fn edge_note(&self) -> String {
-        let has_reference = self.problem.points.iter().any(|point| point.reference != Reference::None);
-        if self.problem.partial_groups != Some(false) || !has_reference {
+        if self.problem.partial_groups != Some(false) {
             return String::new();
         }
         format!(

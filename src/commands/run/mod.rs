@@ -114,7 +114,8 @@ fn are_simulated(setup: &Setup) -> bool {
 /// Says what kernels run without, and which edges of their work-groups the sizes leave unchecked.
 pub(super) fn notes_on_kernels(kernels: &[&UserKernels], request: &Request) -> String {
     // As in `resolve_problems`, for the sizes of `bench` and `verify`.
-    let edges = kernels.iter().filter(|_| request.selection.size.is_empty()).map(|own| own.edge_note());
+    let has_default_sizes = request.selection.size.is_empty();
+    let edges = kernels.iter().filter(|own| has_default_sizes && own.has_reference()).map(|own| own.edge_note());
     kernels.iter().map(|own| own.left_out_notes()).chain(edges).collect()
 }
 
