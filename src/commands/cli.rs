@@ -352,7 +352,8 @@ pub enum Command {
     /// `capture` runs the program with a Vulkan layer that times its dispatches. The program is neither changed nor
     /// rebuilt, and its exit code is passed through. `gpukern help profiles` says how to read the profile.
     #[command(after_long_help = "Exit codes: the program's own, if it is not 0 (128 and the signal that ended it) · \
-        1 a case of -o does not repeat · 2 usage error · 3 it used no Vulkan device, nothing was captured with -o, or a file cannot be written\n\n\
+        1 a case of -o does not repeat · 2 usage error · 3 it used no Vulkan device, nothing was captured with -o, or a \
+        file cannot be written\n\n\
         Examples:\n  \
         gpukern capture -- python infer.py           where its device time goes\n  \
         gpukern capture --page p.html -- ./prog      with a timeline\n  \

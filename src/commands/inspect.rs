@@ -301,14 +301,10 @@ fn text(args: &InspectArgs, record: &Record, width: usize) -> Result<String> {
     let mut text = table(record, width);
     if (args.isa || args.ir) && args.save.is_none() {
         let texts = report::inspect::texts(record, wanted);
-        text += if texts.is_empty() {
-            if args.isa {
-                "\nthis driver exposes no machine code\n"
-            } else {
-                "\nthis driver exposes no intermediate code\n"
-            }
-        } else {
-            &texts
+        text += match &*texts {
+            "" if args.isa => "\nthis driver exposes no machine code\n",
+            "" => "\nthis driver exposes no intermediate code\n",
+            texts => texts,
         };
     }
     Ok(text)

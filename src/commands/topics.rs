@@ -118,8 +118,6 @@ pub(super) fn print(name: &str, host: &Host) -> Result<CommandOutput> {
         Some((first, rest)) => first.to_string() + rest,
         None => topic.text.into(),
     };
-    // A terminal has no pictures.
-    let text: String = text.split_inclusive('\n').filter(|line| !line.starts_with("![")).collect();
     Ok(CommandOutput::success(manual::terminal(&text, width, &page_name)))
 }
 

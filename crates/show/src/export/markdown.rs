@@ -144,12 +144,6 @@ fn method_sentences(record: &Record) -> Option<String> {
         (Some(first), Some(last)) => format!(" on {} days from {first} to {last}", days.len()),
         _ => String::new(),
     };
-    // Sections of a configuration may end otherwise.
-    let request = record.request.as_ref().filter(|request| request.config.is_none());
-    let ends = request.and_then(|request| request.selection.sampling().ok()).map_or_else(String::new, |sampling| {
-        let time = Nanos::from(sampling.max_time);
-        format!(", until a median was known to ±{} or {} had passed", percent(sampling.precision), about(time))
-    });
     let intervals = match range(|m| m.process_medians.len().max(1))? {
         [_, 1] => "A time is the median of the samples; its 95 % confidence interval is from order statistics.",
         [_, 2] => "A time is the median of the processes' medians.",
@@ -159,15 +153,24 @@ fn method_sentences(record: &Record) -> Option<String> {
     };
     let timed = format!(
         "Method: Kernels were timed with gpukern (version {}{built_from}) on {} by {clock} {caches}{robust}, in \
-         {in_processes}{days}, with {samples} samples of each case{ends}{warm_up}. {intervals}",
+         {in_processes}{days}, with {samples} samples of each case{}{warm_up}. {intervals}",
         record.version,
-        in_words(&devices, "and")
+        in_words(&devices, "and"),
+        how_sampling_ends(record)
     );
     let commits: BTreeSet<_> = processes.iter().filter_map(|process| process.origin.commit_text()).collect();
     let commits: Vec<_> = commits.into_iter().collect();
     let code = (!commits.is_empty()).then(|| format!("It ran in a checkout of commit {}.", in_words(&commits, "and")));
     let parts = [Some(timed), baseline, Some(checked_answers(record)), untimed_by_interruption(record), code];
     Some(latex(&parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
+}
+
+/// Says when sampling ended; empty if sections of a configuration may have ended otherwise.
+fn how_sampling_ends(record: &Record) -> String {
+    let request = record.request.as_ref().filter(|request| request.config.is_none());
+    let Some(sampling) = request.and_then(|request| request.selection.sampling().ok()) else { return String::new() };
+    let time = Nanos::from(sampling.max_time);
+    format!(", until a median was known to ±{} or {} had passed", percent(sampling.precision), about(time))
 }
 
 /// Returns the sentences about the method of `ab`, as [`method_sentences`] has those of a record.

@@ -14,6 +14,7 @@ use crate::case::Goal;
 use crate::case::quantity::{Pattern, Quantity};
 use crate::device::capability::{CooperativeMatrix, DeviceInfo, Feature, FlexibleMatrix, Heap, version_beside};
 use crate::record::peak::{Figure, Peak};
+use crate::record::{AT_LEAST, AT_MOST};
 use serde::Serialize;
 
 /// Support of a device for one variant with one element type.
@@ -251,20 +252,19 @@ const NOT_MEASURED: &str = "those measured on a busy device are not kept; run `g
 /// Describes the measured limits of a device in a line or two.
 fn limits_text(info: &DeviceInfo, peak: Option<&Peak>) -> String {
     let Some(peak) = peak else { return "not measured yet; run `gpukern peak` when the device is idle".into() };
-    let rates = best_rates(info, peak).join(", ");
+    let rates = best_rates(info, peak);
     // Disturbed figures are not stored, which may leave none.
     if rates.is_empty() {
         return format!("none stored: {NOT_MEASURED}");
     }
+    let is_doubtful = rates.iter().any(|(figure, _)| figure.disturbed);
+    let rates = rates.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", ");
+    let meaning = format!(" ({AT_LEAST} and {AT_MOST}: measured while it was busy)");
+    let rates = rates + if is_doubtful { &meaning } else { "" };
     let mut missing = vec![];
     missing.extend(peak.arithmetic(DType::F32).is_none().then_some("f32"));
     missing.extend(peak.bandwidths(Pattern::Read).is_empty().then_some("memory"));
     missing.extend(peak.launch().is_none().then_some("launch"));
-    let rates = if rates.contains(['≥', '≤']) {
-        format!("{rates} (≥ and ≤: measured while it was busy)")
-    } else {
-        rates
-    };
     if missing.is_empty() {
         return rates;
     }
@@ -273,13 +273,16 @@ fn limits_text(info: &DeviceInfo, peak: Option<&Peak>) -> String {
 
 /// Lists the best rates of common element types, memory and launches. Peaks of types that the device lacks are those of how
 /// kernels emulate them.
-fn best_rates(info: &DeviceInfo, peak: &Peak) -> Vec<String> {
+fn best_rates<'a>(info: &DeviceInfo, peak: &'a Peak) -> Vec<(&'a Figure, String)> {
+    let bounded = |figure: &Figure, sign: &str, value: String| {
+        if figure.disturbed { format!("{sign} {value}") } else { value }
+    };
     let rate = |figure: &Figure, unit: &str| {
-        let least = if figure.disturbed { "≥ " } else { "" };
-        match figure.best {
-            value if value >= 1e12 => format!("{least}{} T{unit}/s", significant(value * 1e-12)),
-            value => format!("{least}{} G{unit}/s", significant(value * 1e-9)),
-        }
+        let value = match figure.best {
+            value if value >= 1e12 => format!("{} T{unit}/s", significant(value * 1e-12)),
+            value => format!("{} G{unit}/s", significant(value * 1e-9)),
+        };
+        bounded(figure, AT_LEAST, value)
     };
     let arithmetic = [
         (DType::F32, "FLOP", None),
@@ -290,16 +293,16 @@ fn best_rates(info: &DeviceInfo, peak: &Peak) -> Vec<String> {
     let arithmetic = arithmetic
         .into_iter()
         .filter(|(_, _, needed)| needed.is_none_or(|feature| info.features.contains(&feature)))
-        .filter_map(|(dtype, unit, _)| Some(format!("{dtype} {}", rate(peak.arithmetic(dtype)?, unit))));
+        .filter_map(|(dtype, unit, _)| Some((dtype, unit, peak.arithmetic(dtype)?)))
+        .map(|(dtype, unit, figure)| (figure, format!("{dtype} {}", rate(figure, unit))));
     let read = |figure: &Figure| match figure.quantity {
         Quantity::Bandwidth { pattern: Pattern::Read, working_set } => Some(working_set),
         _ => None,
     };
     let memory = peak.figures.iter().filter_map(|figure| Some((read(figure)?, figure))).max_by_key(|(set, _)| *set);
-    let memory = memory.map(|(set, figure)| format!("memory {} (reads of {set})", rate(figure, "B")));
-    let launch = peak
-        .launch()
-        .map(|figure| format!("launch {}{}", if figure.disturbed { "≤ " } else { "" }, Nanos(figure.best)));
+    let memory = memory.map(|(set, figure)| (figure, format!("memory {} (reads of {set})", rate(figure, "B"))));
+    let launch = |figure: &Figure| format!("launch {}", bounded(figure, AT_MOST, Nanos(figure.best).to_string()));
+    let launch = peak.launch().map(|figure| (figure, launch(figure)));
     arithmetic.chain(memory).chain(launch).collect()
 }
 

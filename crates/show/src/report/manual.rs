@@ -40,7 +40,7 @@ pub fn terminal(markdown: &str, width: usize, page_name: &dyn Fn(&str) -> Option
             out.push_str(if was_blank { "" } else { "\n" });
         } else if was_blank && line.starts_with("    ") {
             let _ = writeln!(out, "{INDENT}{line}");
-        } else if !text.starts_with('<') {
+        } else if !is_invisible(text) {
             let mut paragraph = line.to_string();
             while let Some(more) = lines.next_if(|more| continues_paragraph(more)) {
                 paragraph = paragraph + " " + more.trim();
@@ -48,10 +48,15 @@ pub fn terminal(markdown: &str, width: usize, page_name: &dyn Fn(&str) -> Option
             let hang = INDENT.len() + line.len() - text.len() + item_mark_len(text);
             out.push_str(&prose(&(INDENT.to_string() + &plain(&paragraph, page_name)), width, hang));
         }
-        // An invisible line, such as an anchor, leaves one empty line and not two.
-        was_blank = is_blank || was_blank && text.starts_with('<');
+        // An invisible line leaves one empty line and not two.
+        was_blank = is_blank || was_blank && is_invisible(text);
     }
     out
+}
+
+/// Whether a line shows nothing on a terminal: an anchor or a picture.
+fn is_invisible(text: &str) -> bool {
+    text.starts_with('<') || text.starts_with("![")
 }
 
 /// Breaks a shell command that is too wide; a comment behind it goes above it.
@@ -67,7 +72,8 @@ fn command_lines(code: &str, width: usize) -> Vec<String> {
 
 fn continues_paragraph(line: &str) -> bool {
     let text = line.trim_start();
-    !text.is_empty() && !text.starts_with(['|', '#', '<']) && !text.starts_with("```") && item_mark_len(text) == 0
+    let starts_block = text.is_empty() || text.starts_with(['|', '#']) || text.starts_with("```") || is_invisible(text);
+    !starts_block && item_mark_len(text) == 0
 }
 
 /// Returns the length of the mark of a list's item, `- ` or `12. `; 0 of other text.
