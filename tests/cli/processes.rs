@@ -106,11 +106,7 @@ fn a_killed_run_of_several_processes_is_completed() {
     expect_exit(bench(&["--processes=4", "--resume"]).arg(&path), 0);
     assert!(sightings(&read_json(&path)).0.values().all(|seen| seen.len() == 4));
     // A complete run that replaces it keeps one of more processes, and none of as many.
-    expect_error(
-        bench(&["--processes=1", "--json"]).arg(&path),
-        0,
-        &["kept the ", "run.json.before', as"],
-    );
+    expect_error(bench(&["--processes=1", "--json"]).arg(&path), 0, &["kept the ", "run.json.before', as"]);
     expect_exit(bench(&["--processes=1", "--json"]).arg(&path), 0);
     let kept = read_json(&path.with_extension("json.before"));
     assert!(sightings(&kept).0.values().all(|seen| seen.len() == 4));
