@@ -10,21 +10,23 @@ use super::sides::Sides;
 use super::{CommandOutput, JSON, MeasurementCall, Target, failures, origin, records, run};
 use crate::basis::alike::grouped_where;
 use crate::basis::printable::{excerpt, shown_word};
+use crate::basis::units::in_words;
 use crate::commands::cli::{Comparing, OutputArgs, PublishedArgs, TableArgs, TableForm};
 use crate::compare::has_other_answer;
 use crate::engine::session::Isolation;
 use crate::plan::Shard;
 use crate::record::{CHOOSING, MAX_TEXT_LENGTH, Origin, Warning, changes_drivers};
 use crate::report::and_more;
+use crate::report::fastest::{TimeRatio, best_of, is_too_close, ratio_text};
 use crate::report::long::View;
 use crate::report::reference::ReferenceTime;
 use crate::tuning::tuned;
 use crate::user::resolved::{Reference, ResolvedPoint};
 use crate::{
-    CATALOGUE, Case, DeviceInfo, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome, Plan,
-    Record, Request, Result, Setup, Shown, Timing, Tuned, UserKernels, input_file, report,
+    CATALOGUE, Case, CaseGroup, DeviceInfo, DeviceKind, Exit, Host, LimitPolicy, MeasureOptions, MeasuredPlan, Outcome,
+    Plan, Record, Request, Result, Setup, Shown, Timing, Tuned, UserKernels, Variant, input_file, report,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -143,7 +145,7 @@ pub(super) fn measure_and_report(
     notes.extend(request.kernels.as_ref().map(|files| hints(&record, &files.kernel, &setup.kernels, host)));
     let tuned_file = request.tuned.as_deref().filter(|_| request.uses_tuned());
     notes += &(view.unused_reference(&pooled) + &other_answers(&pooled));
-    notes += &unused_results(tuned_file, &record.devices, &tuned);
+    notes += &(unused_results(tuned_file, &record.devices, &tuned) + &overtaken(&pooled, plan, &tuned));
     let mut text = match request.noise {
         Some(_) => report::noise::text(&record, host.width()),
         None if is_joined => report::long::joined(&pooled, &view),
@@ -196,6 +198,50 @@ pub(super) fn unused_results(file: Option<&Path>, devices: &[DeviceInfo], tuned:
     let usable = devices.iter().map(|device| tuned.count_usable(&CATALOGUE, device));
     let reason = usable.max_by_key(|(usable, _)| *usable).and_then(|(_, unused)| unused);
     reason.map_or_else(String::new, |reason| format!("note      '{}': {reason}\n", path.shown()))
+}
+
+/// Names the variants that were faster than those which `auto` takes of stored results or its model, and how to choose anew.
+fn overtaken(record: &Record, plan: &Plan, tuned: &Tuned) -> String {
+    let timed = record.cases.iter().filter(|case| case.measured().is_some());
+    let cases: HashMap<_, _> = timed.map(|case| ((case.device, case.id.as_str()), case)).collect();
+    let mut overtaken: Vec<(String, &str, &str, Vec<String>, f64)> = vec![];
+    for (section, device) in plan.sections.iter().flat_map(|section| record.devices.iter().map(move |on| (section, on)))
+    {
+        for group in section.groups_on(device.kind).filter(|group| group.spec.tile.is_none()) {
+            let case_of =
+                |variant: &Variant| cases.get(&(device.index, group.id(variant).to_string().as_str())).copied();
+            let CaseGroup { algorithm, spec, .. } = group;
+            let Some(command) = tuned::tuning_command(algorithm, spec) else { continue };
+            let Some((variant, _)) = tuned::automatic(group, device, tuned) else { continue };
+            let choices = tuned::favorites(algorithm, spec, device);
+            let rivals: Vec<&Case> = choices.into_iter().filter_map(case_of).collect();
+            let Some((chosen, best)) = case_of(variant).zip(best_of(&rivals)) else { continue };
+            if is_too_close(record, best, chosen) {
+                continue;
+            }
+            let ratio = TimeRatio::of(best, chosen).map_or(1.0, |ratio| ratio.ratio);
+            let size = spec.size.to_string();
+            match overtaken.iter_mut().find(|(own, ..)| *own == command) {
+                Some((_, from, to, sizes, most)) if (*from, *to) == (&chosen.variant, &best.variant) => {
+                    sizes.push(size);
+                    *most = most.max(ratio);
+                }
+                _ => overtaken.push((command, &chosen.variant, &best.variant, vec![size], ratio)),
+            }
+        }
+    }
+    let mut notes = String::new();
+    for (command, chosen, best, sizes, ratio) in overtaken {
+        let up_to = if sizes.len() > 1 { "up to " } else { "" };
+        let _ = writeln!(
+            notes,
+            "note      `auto` takes {chosen} at {}, but {best} was {up_to}{} times as fast; `{command} --size {}` chooses anew",
+            in_words(&sizes, "and"),
+            ratio_text(ratio),
+            sizes.join(",")
+        );
+    }
+    notes
 }
 
 /// Says where to look for the cause of wrong answers of users' kernels, what a device may hide, and where those of `files`

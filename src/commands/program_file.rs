@@ -10,6 +10,7 @@ use crate::basis::units::rounded;
 use crate::case::method::CacheState;
 use crate::case::tile::CaseTile;
 use crate::commands::cli::InspectArgs;
+use crate::device::cache::sha256;
 use crate::device::capability::{Requirement, requirement, vulkan_for};
 use crate::kernel::buffer::{Binding, BufferId, Descriptor, Role};
 use crate::kernel::interface::{Argument, ArgumentKind, Interface, SlotKind};
@@ -179,6 +180,8 @@ pub(super) struct DispatchEntry {
     pub(super) kernel: String,
     /// File with its SPIR-V.
     pub(super) spirv: String,
+    /// SHA-256 of the file, in hexadecimal.
+    sha256: String,
     /// Specialization constants of four bytes: id and value.
     pub(super) constants: Vec<(u32, u32)>,
     /// Their names by id.
@@ -625,6 +628,7 @@ pub(super) fn write_dispatches(
         dispatches.push(DispatchEntry {
             kernel: label,
             spirv: file,
+            sha256: sha256(spirv),
             constants: words.map(|constant| (constant.id, constant.bits as u32)).collect(),
             constant_names: names.collect(),
             entry_point: "main",

@@ -103,6 +103,28 @@ fn a_tuned_tile_is_kept_and_a_bench_names_it() {
 }
 
 #[test]
+fn a_bench_says_where_another_variant_was_faster_than_the_choice_of_auto() {
+    let (_folder, path) = temporary("tuned.toml");
+    let tune = ["tune", "matmul", "-V", "tiled", "-s", "256", "--budget", "1ms", "--tuned"];
+    expect_exit(gpukern(&tune).arg(&path), 0);
+    let bench = || {
+        let mut bench = gpukern(&["bench", "matmul", "-s", "256", "-V", "tiled,texel"]);
+        stderr(&expect_exit(bench.args(BRIEF).env("GPUKERN_TUNED", &path), 0))
+    };
+    let notes = bench();
+    assert!(!notes.contains("`auto` takes"), "{notes}");
+
+    // A search that a busy moment hit: texel takes a fifth of the time of tiled, and the results say a thousand times as long.
+    let text = std::fs::read_to_string(&path).expect("saved");
+    let (before, texel) = text.split_once("\nvariant = \"texel\"").expect("a result of texel");
+    let slow = replaced(texel, r"^((?:.|\n)*?)\ngflops = .*", "$1\ngflops = 0.001");
+    std::fs::write(&path, format!("{before}\nvariant = \"texel\"{slow}")).expect("written");
+    let note = replaced(line(&bench(), "note      `auto` takes "), r"\d+(\.\d+)? times", "… times");
+    let expected = "note      `auto` takes tiled at 256, but texel was … times as fast; `gpukern tune matmul --size 256` chooses anew";
+    assert_eq!(note, expected);
+}
+
+#[test]
 fn the_widths_of_a_factorization_are_searched_kept_and_taken() {
     let (_folder, path) = temporary("tuned.toml");
     let mut tune = gpukern(&["tune", "lu", "-V", "blocked,blocked-pivot", "-s", "256", "--budget", "8s", "--tuned"]);

@@ -610,8 +610,16 @@ pub fn automatic<'a>(group: &'a CaseGroup, device: &DeviceInfo, tuned: &Tuned) -
 
 /// Says that nothing was measured, and how to, if `tune` can. The command has no size, because sizes share the sentence.
 fn advise_tuning(algorithm: &Algorithm, spec: &CaseSpec) -> String {
+    match tuning_command(algorithm, spec) {
+        Some(command) => format!("by its model; run `{command}` with your sizes to measure instead"),
+        None => "by its model".into(),
+    }
+}
+
+/// Returns the command, without a size, that tunes an algorithm for a case; `None` if `tune` cannot.
+pub fn tuning_command(algorithm: &Algorithm, spec: &CaseSpec) -> Option<String> {
     if !algorithm.variants.iter().any(|variant| variant.reaches(Goal::Result, spec.options.dtype)) {
-        return "by its model".into();
+        return None;
     }
     let mut command = format!("gpukern tune {}", algorithm.name);
     if spec.options.dtype != DType::F32 {
@@ -620,7 +628,7 @@ fn advise_tuning(algorithm: &Algorithm, spec: &CaseSpec) -> String {
     if let Some(layout) = (axes::LAYOUT.text)(&spec.options) {
         let _ = write!(command, " --layout {layout}");
     }
-    format!("by its model; run `{command}` with your sizes to measure instead")
+    Some(command)
 }
 
 /// Returns the first of the model's choices that `device` can run, or the last, whose case reports why it cannot.
