@@ -293,8 +293,8 @@ impl DeviceConditions {
         let [least, most] = [least, most].map(|log_time| (log_time - best).exp().max(1.0));
         let percent = |ratio: f64| format!("{:.0}", 100.0 * (ratio - 1.0));
         let longer = match (percent(least), percent(most)) {
-            _ if most >= MIN_MULTIPLE && is_steady => format!("{most:.1} times as long as at its best"),
-            _ if most >= MIN_MULTIPLE => format!("{least:.1} to {most:.1} times as long as at its best"),
+            _ if most >= MIN_MULTIPLE && is_steady => format!("{most:.1} times its best time"),
+            _ if most >= MIN_MULTIPLE => format!("{least:.1} to {most:.1} times its best time"),
             (_, high) if is_steady => format!("{high} % longer than its best"),
             (low, high) if low == "0" => format!("up to {high} % longer than its best"),
             (low, high) => format!("{low} to {high} % longer than its best"),

@@ -122,10 +122,10 @@ pub(super) fn footers(device: &ProfiledDevice) -> Vec<String> {
         lines.push(format!("{count} ran on a queue without time stamps, and have no time here"));
     }
     if device.kernels.iter().any(|kernel| kernel.first_calls > 0 && !kernel.has_only_first_calls()) {
-        lines.push("the times leave out a pipeline's first call, which includes the driver's compiler".into());
+        lines.push("the times exclude each pipeline's first call, which includes compilation".into());
     }
     if device.kernels.iter().any(ProfiledKernel::has_only_first_calls) {
-        lines.push("≤: each call was the first of its pipeline, and includes the driver's compiler".into());
+        lines.push("≤: each call was the first of its pipeline, and includes compilation".into());
     }
     lines.extend(not_capturable(device));
     lines
@@ -234,7 +234,7 @@ mod tests {
         let text = text(&profile, 20, 80);
         assert!(text.contains(" 800.0 ns   80.0 %") && !text.contains("≤ 800.0 ns"), "{text}");
         assert!(
-            text.contains("≤ 400.0 ns   13.3 %") && text.contains("\nthe times leave out a pipeline's first call, "),
+            text.contains("≤ 400.0 ns   13.3 %") && text.contains("\nthe times exclude each pipeline's first call, "),
             "{text}"
         );
         assert!(text.contains("\n≤: each call was the first of its pipeline, "), "{text}");

@@ -251,10 +251,10 @@ pub fn within_spread(record: &Record, best: &Case, other: &Case) -> Option<Strin
         return None;
     }
     if median(other)?.0 > median(best)?.0 * (1.0 + spread) {
-        return Some(format!(": the device was slower while {} ran; --processes 5 may tell", other.variant));
+        return Some(format!(": the device was slower while {} ran; try --processes 5", other.variant));
     }
     let spread = percent(spread);
-    Some(format!(": they differ by less than {spread}, as two processes may; --processes 5 may tell"))
+    Some(format!(": they differ by less than {spread}, as two processes of one kernel may; try --processes 5"))
 }
 
 /// Whether two variants are too close to order by the geometric means of their times: `best` and `other` have a case each
@@ -535,7 +535,7 @@ mod tests {
             "local is fastest, about 2.5 times as fast as naive"
         );
         let close = [(64, "naive", 100.5e3), (64, "local", 100e3), (64, "tiled", 200e3)];
-        let within = ": they differ by less than 20 %, as two processes may; --processes 5 may tell";
+        let within = ": they differ by less than 20 %, as two processes of one kernel may; try --processes 5";
         assert_eq!(of(&close), format!("local and naive are too close to tell apart{within}"));
     }
 
