@@ -277,10 +277,13 @@ pub(super) fn kernels_elsewhere(matches: &ArgMatches) -> Option<String> {
     };
     let kernel = matches.get_many::<String>("algorithm").into_iter().flatten().find(is_kernel)?;
     let kernel = brief(kernel);
-    let listed =
-        if command == "verify" { ", and `verify --config` a file that lists them (`gpukern help ci`)" } else { "" };
+    let otherwise = match command {
+        "ab" => ", and `gpukern ab k.toml`, for two drivers, a description",
+        "verify" => ", and `verify --config` a file that lists them (`gpukern help ci`)",
+        _ => "",
+    };
     Some(format!(
-        "'{kernel}' is not a built-in algorithm, which `{command}` takes; `gpukern run{option}` takes kernels of your own{listed}"
+        "'{kernel}' is not a built-in algorithm, which `{command}` takes; `gpukern run{option}` takes kernels of your own{otherwise}"
     ))
 }
 
